@@ -1,0 +1,132 @@
+//! The spec: everything a keeper has to know to start its task, in one file that only the owner can read.
+//!
+//! A 512-byte head, then the strings, each with its closing NUL, in this order: working directory, program arguments,
+//! environment (`KEY=VALUE`). The keeper maps the file and points into it; nothing of it is ever an argument or an
+//! environment value of the keeper itself.
+
+use super::bytes::{Reader, Writer};
+use super::crc::crc32c;
+use super::record::from_byte;
+
+/// Length of the head, in bytes.
+pub const HEAD_BYTES: usize = 512;
+/// How many resource limits a spec carries (`RLIM_NLIMITS` of Linux).
+pub const LIMITS: usize = 16;
+/// A limit that is left as it is.
+pub const LIMIT_KEEP: u64 = u64::MAX - 1;
+
+const MAGIC: u32 = 0x3150_4252; // "RBP1"
+
+/// What happens to processes that outlive the main process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+#[repr(u8)]
+pub enum Leftovers {
+    /// They run on, named in the task; a stop still reaches them.
+    #[default]
+    Keep = 0,
+    /// They are stopped at once.
+    Kill = 1,
+    /// The task ends when the tree is empty; the exit status is the main process's.
+    Wait = 2,
+}
+
+from_byte!(Leftovers: Keep, Kill, Wait);
+
+/// The head of a spec.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Head {
+    /// The task's id as a number.
+    pub task: u64,
+    /// What happens to leftovers.
+    pub leftovers: Leftovers,
+    /// stdout and stderr are told apart (FIFOs `io.out` and `io.err`) instead of merged (`io`).
+    pub split: bool,
+    /// stdin is the FIFO `stdin` (the keeper holds its write end until asked to close it), else `/dev/null`.
+    pub stdin: bool,
+    /// TERM goes to the main process only; the tree follows after the grace.
+    pub term_main_only: bool,
+    /// File mode creation mask of the command.
+    pub umask: u32,
+    /// Nice value of the command, −20 to 19.
+    pub nice: i32,
+    /// Wall-clock limit, milliseconds; 0 is none.
+    pub wall_ms: u64,
+    /// Silence limit, milliseconds; 0 is none.
+    pub idle_ms: u64,
+    /// How long TERM may take, milliseconds.
+    pub grace_ms: u64,
+    /// Cap of `output` on disk, bytes; 0 is none.
+    pub output_max: u64,
+    /// Soft resource limits by number (getrlimit(2)); [`LIMIT_KEEP`] leaves one as it is.
+    pub limits: [u64; LIMITS],
+    /// How many arguments follow the working directory; at least one.
+    pub args: u32,
+    /// How many environment entries follow the arguments.
+    pub vars: u32,
+    /// How many bytes of strings follow the head.
+    pub strings: u64,
+}
+
+impl Head {
+    /// The bytes of this head.
+    pub fn encode(&self) -> [u8; HEAD_BYTES] {
+        let mut head = [0; HEAD_BYTES];
+        let mut w = Writer::new(&mut head[4..]);
+        w.u32(MAGIC);
+        w.u64(self.task);
+        w.u8(self.leftovers as u8);
+        for flag in [self.split, self.stdin, self.term_main_only] {
+            w.u8(u8::from(flag));
+        }
+        w.u32(self.umask);
+        w.i32(self.nice);
+        for n in [self.wall_ms, self.idle_ms, self.grace_ms, self.output_max] {
+            w.u64(n);
+        }
+        for n in self.limits {
+            w.u64(n);
+        }
+        w.u32(self.args);
+        w.u32(self.vars);
+        w.u64(self.strings);
+        let crc = crc32c(&head[4..]);
+        head[..4].copy_from_slice(&crc.to_le_bytes());
+        head
+    }
+
+    /// The head in these bytes, or nothing if they are torn or foreign.
+    pub fn decode(bytes: &[u8]) -> Option<Self> {
+        let head = bytes.get(..HEAD_BYTES)?;
+        let mut r = Reader::new(head);
+        if r.u32() != crc32c(&head[4..]) || r.u32() != MAGIC {
+            return None;
+        }
+        let task = r.u64();
+        let leftovers = Leftovers::of(r.u8())?;
+        let [split, stdin, term_main_only] = r.take::<3>().map(|b| b != 0);
+        let (umask, nice) = (r.u32(), r.i32());
+        let (wall_ms, idle_ms, grace_ms, output_max) = (r.u64(), r.u64(), r.u64(), r.u64());
+        let mut limits = [LIMIT_KEEP; LIMITS];
+        for limit in &mut limits {
+            *limit = r.u64();
+        }
+        let (args, vars, strings) = (r.u32(), r.u32(), r.u64());
+        Some(Self {
+            task,
+            leftovers,
+            split,
+            stdin,
+            term_main_only,
+            umask,
+            nice,
+            wall_ms,
+            idle_ms,
+            grace_ms,
+            output_max,
+            limits,
+            args,
+            vars,
+            strings,
+        })
+    }
+}
