@@ -1,1 +1,3 @@
-//! x
+//! Keeps, serves and drives: the store, the wire, the daemon's loop and the client.
+
+pub mod wire;

@@ -1,0 +1,152 @@
+//! What the daemon answers.
+
+use serde::{Deserialize, Serialize};
+
+use super::task::TaskObject;
+
+/// One frame from the daemon.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Answer {
+    /// The daemon's protocol number.
+    pub proto: u16,
+    /// The daemon's version.
+    pub version: String,
+    /// The answer.
+    pub reply: Reply,
+}
+
+/// An answer.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Reply {
+    /// One task. `existing` is true when a key was reused instead of starting anew.
+    Task {
+        /// The task.
+        task: Box<TaskObject>,
+        /// An older task of the same key answered.
+        existing: bool,
+    },
+    /// Several tasks, in the order asked for.
+    Tasks {
+        /// The tasks.
+        tasks: Vec<TaskObject>,
+        /// The wait ran out (the tasks run on).
+        timed_out: bool,
+        /// Where the next page starts, if there is one.
+        next: Option<u64>,
+        /// What could not be done, per id, where the rest could.
+        faults: Vec<Fault>,
+    },
+    /// Unheard notices.
+    Notices {
+        /// In order.
+        notices: Vec<Notice>,
+        /// Whether there are more.
+        more: bool,
+    },
+    /// How many notices were acknowledged.
+    Acknowledged {
+        /// The count.
+        count: u64,
+    },
+    /// How many bytes reached the pipe.
+    Sent {
+        /// The count.
+        bytes: u64,
+    },
+    /// One session.
+    Session(SessionObject),
+    /// Several sessions.
+    Sessions(Vec<SessionObject>),
+    /// What was removed.
+    Removed {
+        /// Ids.
+        ids: Vec<String>,
+        /// Bytes of disk that were freed (or would be).
+        bytes: u64,
+        /// What could not be removed.
+        faults: Vec<Fault>,
+    },
+    /// Facts about the daemon.
+    Status(Box<StatusObject>),
+    /// Done; nothing to say.
+    Done,
+    /// It could not be done.
+    Fault(Fault),
+}
+
+/// An error with its next step.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Fault {
+    /// A word that programs can compare, for example `unknown_id`.
+    pub code: String,
+    /// What failed, to what.
+    pub message: String,
+    /// What can be run or changed next.
+    pub hint: Option<String>,
+}
+
+/// One thing a session has to hear. The task's facts stand beside it, flat.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Notice {
+    /// Rises by one per session.
+    pub seq: u64,
+    /// `tool_result`.
+    pub kind: String,
+    /// When, RFC 3339 with milliseconds.
+    pub at: String,
+    /// What to read: the verdict, then the quoted end of the output.
+    pub text: String,
+    /// The task as it ended.
+    pub task: TaskObject,
+}
+
+/// A session.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct SessionObject {
+    /// Its name.
+    pub session: String,
+    /// Live tasks.
+    pub live: u64,
+    /// Unheard notices.
+    pub unheard: u64,
+    /// The process whose exit ends it.
+    pub watched_pid: Option<i32>,
+    /// When its lease lapses, RFC 3339.
+    pub lease_until: Option<String>,
+}
+
+/// Facts about the daemon.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct StatusObject {
+    /// Process id.
+    pub pid: i32,
+    /// Its version.
+    pub version: String,
+    /// Its protocol number.
+    pub proto: u16,
+    /// When it started, RFC 3339.
+    pub started_at: String,
+    /// The home it serves.
+    pub home: String,
+    /// Tasks queued.
+    pub queued: u64,
+    /// Tasks running.
+    pub running: u64,
+    /// Tasks ended and not removed.
+    pub ended: u64,
+    /// Unheard notices of all sessions.
+    pub unheard: u64,
+    /// Tasks found running at start.
+    pub adopted: u64,
+    /// Resident memory, bytes.
+    pub rss_bytes: u64,
+    /// How keepers are started: `embedded`, `memory` (the home refuses programs) or `multi-call`.
+    pub keeper: String,
+    /// What went wrong since the start, newest last (bounded).
+    pub troubles: Vec<String>,
+}

@@ -1,0 +1,225 @@
+//! What a client may ask.
+
+use serde::{Deserialize, Serialize};
+use serde_bytes::ByteBuf;
+
+/// One frame from a client: who speaks, and what is asked.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Call {
+    /// The client's protocol number.
+    pub proto: u16,
+    /// The client's version.
+    pub version: String,
+    /// Who asks.
+    pub caller: Caller,
+    /// What is asked.
+    pub request: Request,
+}
+
+/// Who asks.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Caller {
+    /// The session the caller speaks for.
+    pub session: String,
+    /// Who is named as the cause of a stop: the session, or `person`.
+    pub by: String,
+}
+
+/// A request. Each is answered by exactly one [`super::Answer`]; those marked *blocks* may take as long as they wait.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Request {
+    /// Start a command. → `Task`
+    Run(Box<RunRequest>),
+    /// Start the command of an ended task again, as a new task of the caller's session. → `Task`
+    Retry {
+        /// Id or unique prefix.
+        id: String,
+    },
+    /// List tasks, newest first. → `Tasks`
+    List {
+        /// Only this session; `None` is all sessions.
+        session: Option<String>,
+        /// Ended tasks too.
+        ended: bool,
+        /// Only tasks older than this position (`next` of the previous page).
+        before: Option<u64>,
+        /// At most this many.
+        limit: u32,
+    },
+    /// One task. → `Task`
+    Show {
+        /// Id or unique prefix.
+        id: String,
+    },
+    /// *Blocks* until the tasks ended. → `Tasks`
+    Wait {
+        /// Ids or unique prefixes.
+        ids: Vec<String>,
+        /// Return when the first of them has ended.
+        any: bool,
+        /// Return after this long in any case, milliseconds.
+        timeout_ms: Option<u64>,
+    },
+    /// Stop tasks; *blocks* until their trees are gone. → `Tasks`
+    Kill {
+        /// Ids or unique prefixes; empty with `session`.
+        ids: Vec<String>,
+        /// All live tasks of this session.
+        session: Option<String>,
+        /// How long TERM may take, milliseconds; `None` is each task's own.
+        grace_ms: Option<u64>,
+    },
+    /// Send one signal to the main process group; nothing is waited for. → `Tasks`
+    Signal {
+        /// Ids or unique prefixes.
+        ids: Vec<String>,
+        /// Signal number.
+        signal: i32,
+    },
+    /// Write to the stdin of a task; *blocks* while its pipe is full. → `Sent`
+    Send {
+        /// Id or unique prefix.
+        id: String,
+        /// What to write.
+        data: ByteBuf,
+        /// Close stdin afterwards.
+        eof: bool,
+    },
+    /// Turn awaited tasks into services. → `Tasks`
+    Release {
+        /// Ids or unique prefixes.
+        ids: Vec<String>,
+    },
+    /// Unheard notices of the caller's session, in order. *Blocks* with `wait_ms` until there is one. → `Notices`
+    Inbox {
+        /// First acknowledge everything up to this number, then return what is newer.
+        after: Option<u64>,
+        /// How long to wait for a first notice, milliseconds.
+        wait_ms: Option<u64>,
+        /// At most this many.
+        limit: u32,
+    },
+    /// Acknowledge notices of the caller's session. → `Acknowledged`
+    Ack {
+        /// Everything up to this number.
+        up_to: Option<u64>,
+        /// These numbers.
+        seqs: Vec<u64>,
+        /// The notices of these tasks (ids or unique prefixes).
+        tasks: Vec<String>,
+    },
+    /// The caller has shown the ending of these tasks (full ids) to its session: an owner's notice counts as heard.
+    /// Not answered.
+    Heard {
+        /// Full ids.
+        tasks: Vec<String>,
+    },
+    /// End a session: stop its awaited and service tasks; *blocks* until they are gone. → `Tasks`
+    SessionEnd {
+        /// Which session.
+        session: String,
+    },
+    /// End a session when this process exits. → `Session`
+    SessionWatch {
+        /// Which session.
+        session: String,
+        /// Which process.
+        pid: i32,
+    },
+    /// End a session when this long passes without another lease. → `Session`
+    SessionLease {
+        /// Which session.
+        session: String,
+        /// How long, milliseconds; 0 takes the lease away.
+        for_ms: u64,
+    },
+    /// All sessions that have live tasks, unheard notices, a watch or a lease. → `Sessions`
+    Sessions,
+    /// Forget ended tasks and delete their output. → `Removed`
+    Remove {
+        /// Ids or unique prefixes.
+        ids: Vec<String>,
+    },
+    /// Forget ended tasks that nobody has still to hear of. → `Removed`
+    Prune {
+        /// Ended at least this long ago, milliseconds.
+        older_than_ms: u64,
+        /// Keep at least this many of the newest.
+        keep: u32,
+        /// Only say what would go.
+        dry_run: bool,
+    },
+    /// Facts about the daemon. Works across any version. → `Status`
+    Status,
+    /// The daemon leaves; its tasks run on. Works across any version. → `Done`
+    Stop,
+}
+
+/// Everything that is captured of the caller when it asks for a task.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct RunRequest {
+    /// What to run.
+    pub command: Command,
+    /// A label for people.
+    pub name: Option<String>,
+    /// The session that is told; empty is the caller's.
+    pub session: String,
+    /// Absolute working directory.
+    pub cwd: ByteBuf,
+    /// The whole environment of the command, as `KEY=VALUE`.
+    pub env: Vec<ByteBuf>,
+    /// File mode creation mask.
+    pub umask: u32,
+    /// Nice value.
+    pub nice: i32,
+    /// Soft resource limits by number; empty leaves them as they are.
+    pub limits: Vec<u64>,
+    /// Wall-clock limit, milliseconds.
+    pub timeout_ms: Option<u64>,
+    /// Silence limit, milliseconds.
+    pub idle_timeout_ms: Option<u64>,
+    /// How long TERM may take, milliseconds; `None` is the default.
+    pub grace_ms: Option<u64>,
+    /// Cap of the output on disk, bytes; `None` is the default, 0 is no cap.
+    pub output_max: Option<u64>,
+    /// stdin is a pipe for `send`.
+    pub stdin: bool,
+    /// stdout and stderr are told apart.
+    pub split: bool,
+    /// TERM goes to the main process only.
+    pub term_main_only: bool,
+    /// `keep`, `kill` or `wait`; empty is `keep`.
+    pub leftovers: String,
+    /// `awaited`, `service` or `detached`; empty is `awaited`.
+    pub lease: String,
+    /// Opaque JSON of the caller.
+    pub binding: Option<serde_json::Value>,
+    /// Tasks of one session with the same key are the same work.
+    pub key: Option<String>,
+    /// `reuse`, `replace` or `reject`; empty is `reuse`.
+    pub if_running: String,
+}
+
+/// What to run.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Command {
+    /// A program and its arguments, exactly as given.
+    Argv(Vec<ByteBuf>),
+    /// A script and the words of the shell that runs it.
+    Script {
+        /// The text.
+        text: ByteBuf,
+        /// For example `sh` or `bash -e`.
+        shell: Vec<ByteBuf>,
+    },
+}
+
+impl Default for Command {
+    fn default() -> Self {
+        Self::Argv(Vec::new())
+    }
+}

@@ -1,0 +1,217 @@
+//! The task object: what `show --json`, notices and every other door say of a task.
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+/// The number of this shape, in every JSON document.
+pub const SCHEMA: u32 = 1;
+
+/// A task as everybody sees it. Times are RFC 3339 with milliseconds; durations are milliseconds.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct TaskObject {
+    /// [`SCHEMA`].
+    pub schema: u32,
+    /// 12 characters.
+    pub id: String,
+    /// A label for people.
+    pub name: Option<String>,
+    /// The session that is told.
+    pub session: String,
+    /// `queued`, `running`, `exited`, `signaled`, `timed_out`, `killed`, `start_failed` or `lost`.
+    pub state: String,
+    /// Why it is in this state, where there is more to say.
+    pub reason: Option<String>,
+    /// Who ended it, for `killed`.
+    pub by: Option<String>,
+    /// 0–255 for `exited`, else nothing.
+    pub exit_code: Option<i32>,
+    /// The code it chose on TERM, for `killed` and `timed_out`.
+    pub final_exit_code: Option<i32>,
+    /// The signal that ended it, for example `SIGSEGV`.
+    pub signal: Option<String>,
+    /// Whether it left a core.
+    pub core_dumped: bool,
+    /// The system's error of a failed start.
+    pub errno: Option<i32>,
+    /// What runs.
+    pub command: CommandObject,
+    /// Where it runs.
+    pub cwd: String,
+    /// When it was asked for.
+    pub created_at: String,
+    /// When the command started.
+    pub started_at: Option<String>,
+    /// When its main process ended.
+    pub ended_at: Option<String>,
+    /// From start to end, or to now.
+    pub duration_ms: Option<u64>,
+    /// Time spent paused.
+    pub paused_ms: u64,
+    /// The main process, once started.
+    pub pid: Option<i32>,
+    /// Its process group.
+    pub process_group_id: Option<i32>,
+    /// `awaited`, `service` or `detached`.
+    pub lease: String,
+    /// The caller's key.
+    pub key: Option<String>,
+    /// Opaque JSON of the caller.
+    pub binding: Option<Value>,
+    /// The limits in force.
+    pub timeouts: TimeoutsObject,
+    /// Where the output is.
+    pub output: OutputObject,
+    /// stdout alone, for a split task.
+    pub stdout_path: Option<String>,
+    /// stderr alone, for a split task.
+    pub stderr_path: Option<String>,
+    /// How long nothing was written, while it runs.
+    pub silence_ms: Option<u64>,
+    /// Whether it said that it is ready, where that was asked for.
+    pub ready: Option<bool>,
+    /// Processes of the tree that outlived the main process.
+    pub leftovers: Vec<LeftoverObject>,
+    /// The receipt of the last stop.
+    pub cleanup: Option<ReceiptObject>,
+    /// What it used, once ended.
+    pub usage: Option<UsageObject>,
+}
+
+/// What runs: `argv`, or `script` and `shell`.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct CommandObject {
+    /// Program and arguments.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub argv: Option<Vec<String>>,
+    /// The script.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub script: Option<String>,
+    /// The words of the shell that runs it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub shell: Option<String>,
+    /// One line for people, quoted so that a shell would read it back.
+    pub display: String,
+}
+
+/// Limits, milliseconds.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct TimeoutsObject {
+    /// Wall clock.
+    pub wall_ms: Option<u64>,
+    /// Silence.
+    pub idle_ms: Option<u64>,
+    /// From TERM to KILL.
+    pub grace_ms: u64,
+}
+
+/// The output on disk.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct OutputObject {
+    /// The raw bytes, append only.
+    pub path: String,
+    /// When which bytes came.
+    pub index_path: String,
+    /// How many so far.
+    pub bytes: u64,
+    /// How many lines, where they were counted.
+    pub lines: Option<u64>,
+    /// `[from, to, why]` of bytes that are not there.
+    pub gaps: Vec<(u64, u64, String)>,
+    /// Whether no more can come.
+    pub complete: bool,
+    /// Processes that may still write, after the end.
+    pub open_by: Vec<i32>,
+    /// Hash of a complete output, where it was computed.
+    pub sha256: Option<String>,
+}
+
+/// A process that outlived the main process.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct LeftoverObject {
+    /// Process id.
+    pub pid: i32,
+    /// Its command line.
+    pub command: String,
+}
+
+/// What a stop did to which processes.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct ReceiptObject {
+    /// `subreaper`, `cgroup` or `marks`.
+    pub layer: String,
+    /// Why it was stopped.
+    pub reason: String,
+    /// Signals sent.
+    pub signals: Vec<String>,
+    /// The processes seen.
+    pub observed: Vec<ObservedObject>,
+    /// How many in all.
+    pub observed_count: u32,
+    /// How many were waited for.
+    pub reaped_count: u32,
+    /// How many still live.
+    pub survivor_count: u32,
+    /// Those.
+    pub survivors: Vec<SurvivorObject>,
+    /// How many scans it took.
+    pub scans: u32,
+    /// Whether nothing is left, as two scans in a row saw.
+    pub verified_empty: bool,
+    /// From the first signal to the last scan.
+    pub duration_ms: u64,
+}
+
+/// A process that a stop saw.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct ObservedObject {
+    /// Process id.
+    pub pid: i32,
+    /// Its parent when first seen.
+    pub parent_pid: i32,
+    /// Steps below the keeper.
+    pub depth: u32,
+    /// Its name.
+    pub command: String,
+    /// `exited`, `signaled`, `vanished` or `alive`.
+    pub ended: String,
+    /// The exit code or the signal, as text.
+    pub how: Option<String>,
+}
+
+/// A process that a stop could not end.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct SurvivorObject {
+    /// Process id.
+    pub pid: i32,
+    /// Its name.
+    pub command: String,
+    /// Why it lives.
+    pub why: String,
+}
+
+/// What a task used: the main process and the children it waited for.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct UsageObject {
+    /// User CPU time.
+    pub user_ms: u64,
+    /// System CPU time.
+    pub system_ms: u64,
+    /// Largest resident set.
+    pub max_rss_bytes: u64,
+}
+
+impl TaskObject {
+    /// Whether it has ended.
+    pub fn has_ended(&self) -> bool {
+        !matches!(self.state.as_str(), "queued" | "running")
+    }
+}
