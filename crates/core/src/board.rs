@@ -1,0 +1,262 @@
+//! All tasks that are not closed yet: turns, keys, sessions. The one place that steps them.
+
+use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::string::String;
+use alloc::vec::Vec;
+
+use crate::effect::Effect;
+use crate::id::TaskId;
+use crate::outcome::Cause;
+use crate::spec::{IfRunning, Lease};
+use crate::task::{Act, Input, Sight, State, Stop};
+
+/// How many commands run at once when nobody says otherwise; more wait in line. Past this, a machine is thrashing, and
+/// a loop that starts tasks is more likely than a wish.
+pub const RUNNING_MAX: usize = 4096;
+
+/// What the board has to know of a task.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Ask {
+    /// Its session.
+    pub session: String,
+    /// How it is tied to it.
+    pub lease: Lease,
+    /// Its key, unique among the session's live tasks.
+    pub key: Option<String>,
+    /// What happens if the key is taken.
+    pub if_running: IfRunning,
+}
+
+/// A task on the board.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Entry {
+    /// What was asked.
+    pub ask: Ask,
+    /// Where it stands.
+    pub state: State,
+    order: u64,
+}
+
+/// All tasks that are not closed.
+#[derive(Debug)]
+pub struct Board {
+    entries: BTreeMap<TaskId, Entry>,
+    keys: BTreeMap<(String, String), TaskId>,
+    line: BTreeSet<(u64, TaskId)>,
+    busy: usize,
+    busy_max: usize,
+    next_order: u64,
+}
+
+impl Board {
+    /// An empty board on which at most `busy_max` commands run at once.
+    pub fn new(busy_max: usize) -> Self {
+        Self {
+            entries: BTreeMap::new(),
+            keys: BTreeMap::new(),
+            line: BTreeSet::new(),
+            busy: 0,
+            busy_max: busy_max.max(1),
+            next_order: 0,
+        }
+    }
+
+    /// The task with this id, if it is not closed.
+    pub fn get(&self, id: TaskId) -> Option<&Entry> {
+        self.entries.get(&id)
+    }
+
+    /// All of them, by id.
+    pub fn entries(&self) -> impl Iterator<Item = (TaskId, &Entry)> {
+        self.entries.iter().map(|(id, entry)| (*id, entry))
+    }
+
+    /// How many run or start.
+    pub fn busy(&self) -> usize {
+        self.busy
+    }
+
+    /// How many wait for their turn.
+    pub fn waiting(&self) -> usize {
+        self.line.len()
+    }
+
+    /// Somebody asks for a task. `id` was never given before.
+    pub fn ask(&mut self, id: TaskId, ask: Ask) -> Vec<Effect> {
+        let mut effects = Vec::new();
+        let mut after = None;
+        if let Some((key, existing)) = self.taken(&ask) {
+            match ask.if_running {
+                IfRunning::Reuse => return alloc::vec![Effect::Reuse { asked: id, existing }],
+                IfRunning::Reject => return alloc::vec![Effect::Refuse { asked: id, existing, key }],
+                IfRunning::Replace => {
+                    let stop = Stop { cause: Cause::Replaced, by: Some(ask.session.clone()), grace_ms: None };
+                    self.step_one(existing, Input::StopAsked(stop), &mut effects);
+                    after = self.entries.contains_key(&existing).then_some(existing);
+                }
+            }
+        }
+        effects.push(Effect::Insert { id });
+        self.put(id, ask, State::Queued { after });
+        self.give_turns(&mut effects);
+        effects
+    }
+
+    /// A task that the store knows, found again by a new daemon, and what its folder shows.
+    pub fn adopt(&mut self, id: TaskId, ask: Ask, ended: bool, found: Input) -> Vec<Effect> {
+        let mut effects = Vec::new();
+        let state = if ended { State::Open } else { State::Queued { after: None } };
+        self.put(id, ask, state);
+        self.step_one(id, found, &mut effects);
+        effects
+    }
+
+    /// All tasks were adopted: those that still wait may start.
+    pub fn open_for_business(&mut self) -> Vec<Effect> {
+        let mut effects = Vec::new();
+        self.give_turns(&mut effects);
+        effects
+    }
+
+    /// Something happened to one task. A task that is closed has nothing left to happen to it.
+    pub fn step(&mut self, id: TaskId, input: Input) -> Vec<Effect> {
+        let mut effects = Vec::new();
+        self.step_one(id, input, &mut effects);
+        self.give_turns(&mut effects);
+        effects
+    }
+
+    /// A session ended: its awaited and service tasks are stopped, nobody else's.
+    pub fn end_session(&mut self, session: &str, by: Option<&str>) -> Vec<Effect> {
+        let mut effects = Vec::new();
+        for id in self.tied_to(session) {
+            let stop = Stop { cause: Cause::SessionEnd, by: by.map(String::from), grace_ms: None };
+            self.step_one(id, Input::StopAsked(stop), &mut effects);
+        }
+        self.give_turns(&mut effects);
+        effects
+    }
+
+    /// The session's tasks that end with it, in the order they were asked for.
+    pub fn tied_to(&self, session: &str) -> Vec<TaskId> {
+        let mut ids: Vec<(u64, TaskId)> = self
+            .entries
+            .iter()
+            .filter(|(_, entry)| entry.ask.session == session && entry.ask.lease != Lease::Detached)
+            .map(|(id, entry)| (entry.order, *id))
+            .collect();
+        ids.sort_unstable();
+        ids.into_iter().map(|(_, id)| id).collect()
+    }
+
+    /// An awaited task becomes a service; any other keeps its lease. There is no way back.
+    pub fn release(&mut self, id: TaskId) -> Vec<Effect> {
+        match self.entries.get_mut(&id) {
+            Some(entry) if entry.ask.lease == Lease::Awaited => {
+                entry.ask.lease = Lease::Service;
+                alloc::vec![Effect::Release { id }]
+            }
+            Some(_) | None => Vec::new(),
+        }
+    }
+
+    fn taken(&self, ask: &Ask) -> Option<(String, TaskId)> {
+        let key = ask.key.clone()?;
+        let existing = *self.keys.get(&(ask.session.clone(), key.clone()))?;
+        Some((key, existing))
+    }
+
+    fn put(&mut self, id: TaskId, ask: Ask, state: State) {
+        let order = self.next_order;
+        self.next_order += 1;
+        if let (Some(key), false) = (&ask.key, state.has_ended()) {
+            self.keys.insert((ask.session.clone(), key.clone()), id);
+        }
+        self.entries.insert(id, Entry { ask, state: State::Closed, order });
+        self.set(id, state);
+    }
+
+    /// Moves one task and turns what follows into effects that name it.
+    fn step_one(&mut self, id: TaskId, input: Input, effects: &mut Vec<Effect>) {
+        let Some(entry) = self.entries.get(&id) else { return };
+        let (state, acts) = entry.state.clone().step(input);
+        self.set(id, state);
+        for act in acts {
+            effects.push(match act {
+                Act::Launch => Effect::Launch { id },
+                Act::Press(stop) => Effect::Press { id, stop },
+                Act::TakeOver => Effect::TakeOver { id },
+                Act::Conclude(outcome) => Effect::Conclude { id, outcome },
+                Act::Close => Effect::Close { id },
+            });
+        }
+    }
+
+    /// Writes a state and keeps the line, the count and the keys in step with it.
+    fn set(&mut self, id: TaskId, state: State) {
+        let Some(entry) = self.entries.get_mut(&id) else { return };
+        let was_busy = is_busy(&entry.state);
+        let place = (entry.order, id);
+        match &state {
+            State::Queued { .. } => self.line.insert(place),
+            State::Starting { .. } | State::Running { .. } | State::Open | State::Closed => self.line.remove(&place),
+        };
+        self.busy = self.busy + usize::from(is_busy(&state)) - usize::from(was_busy);
+        let (has_ended, is_closed) = (state.has_ended(), state == State::Closed);
+        entry.state = state;
+        if has_ended {
+            self.free_key(id);
+        }
+        if is_closed {
+            self.entries.remove(&id);
+        }
+    }
+
+    fn free_key(&mut self, id: TaskId) {
+        let Some(Entry { ask: Ask { session, key: Some(key), .. }, .. }) = self.entries.get(&id) else { return };
+        let place = (session.clone(), key.clone());
+        if self.keys.get(&place) == Some(&id) {
+            self.keys.remove(&place);
+        }
+    }
+
+    fn give_turns(&mut self, effects: &mut Vec<Effect>) {
+        while self.busy < self.busy_max {
+            let ready = self.line.iter().map(|(_, id)| *id).find(|id| self.is_ready(*id));
+            let Some(id) = ready else { return };
+            self.step_one(id, Input::Turn, effects);
+        }
+    }
+
+    fn is_ready(&self, id: TaskId) -> bool {
+        match self.entries.get(&id).map(|entry| &entry.state) {
+            Some(State::Queued { after: Some(blocker) }) => !self.entries.contains_key(blocker),
+            Some(State::Queued { after: None }) => true,
+            Some(State::Starting { .. } | State::Running { .. } | State::Open | State::Closed) | None => false,
+        }
+    }
+}
+
+fn is_busy(state: &State) -> bool {
+    match state {
+        State::Starting { .. } | State::Running { .. } => true,
+        State::Queued { .. } | State::Open | State::Closed => false,
+    }
+}
+
+/// The input that a task folder amounts to when a new daemon finds it.
+///
+/// `sight` is nothing where there is no record that can be believed: if there is no folder at all the command was never
+/// started; a folder without a readable record may have been anything.
+pub fn found(same_boot: bool, keeper_lives: bool, has_folder: bool, sight: Option<Sight>) -> Input {
+    let sight = match (sight, has_folder) {
+        (Some(sight), _) => sight,
+        (None, false) => Sight::New,
+        (None, true) => Sight::Ended(crate::outcome::Evidence { status: None, cause: None, oom: false }),
+    };
+    match (same_boot, keeper_lives) {
+        (false, _) => Input::Rebooted(sight),
+        (true, true) => Input::Saw(sight),
+        (true, false) => Input::KeeperGone(sight),
+    }
+}
