@@ -65,8 +65,9 @@ impl TaskId {
     /// Its 12 characters.
     pub fn chars(self) -> [u8; ID_CHARS] {
         let mut out = [0; ID_CHARS];
-        for (place, slot) in out.iter_mut().enumerate() {
-            let shift = ID_BITS - 5 * (place as u32 + 1);
+        let mut shift = ID_BITS;
+        for slot in &mut out {
+            shift -= 5;
             *slot = ALPHABET[(self.0 >> shift & 31) as usize];
         }
         out
@@ -89,18 +90,17 @@ impl Prefix {
     /// The ids that begin like `text`. Upper case, `i`/`l` for `1` and `o` for `0` are read as Crockford meant them.
     pub fn parse(text: &str) -> Result<Self, BadId> {
         let mut bits = 0;
-        let mut count = 0;
+        let mut free = ID_BITS;
         for c in text.chars() {
-            if count == ID_CHARS {
+            if free == 0 {
                 return Err(BadId::TooLong);
             }
             bits = bits << 5 | digit(c).ok_or(BadId::BadChar(c))?;
-            count += 1;
+            free -= 5;
         }
-        if count == 0 {
+        if free == ID_BITS {
             return Err(BadId::Empty);
         }
-        let free = 5 * (ID_CHARS - count) as u32;
         let low = bits << free;
         Ok(Self { low: TaskId(low), high: TaskId(low | ((1 << free) - 1)) })
     }

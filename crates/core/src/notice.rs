@@ -72,7 +72,12 @@ pub fn quote_tail(tail: &[u8], budget: usize) -> String {
         left -= cost;
         lines.push(clean);
     }
-    lines.iter().rev().map(|line| format!("\n  | {line}")).collect()
+    let mut quoted = String::new();
+    for line in lines.iter().rev() {
+        quoted.push_str("\n  | ");
+        quoted.push_str(line);
+    }
+    quoted
 }
 
 /// Control characters, and the invisible ones that reorder or hide text (Unicode bidirectional controls).

@@ -12,9 +12,7 @@ pub fn looks_secret(name: &str) -> bool {
         let at = name.len().wrapping_sub(s.len());
         name.get(at..).is_some_and(|tail| tail.eq_ignore_ascii_case(s))
     };
-    PREFIXES.iter().any(|p| starts(p))
-        || SUFFIXES.iter().any(|s| ends(s))
-        || WHOLE.iter().any(|w| name.eq_ignore_ascii_case(w))
+    PREFIXES.iter().any(starts) || SUFFIXES.iter().any(ends) || WHOLE.iter().any(|w| name.eq_ignore_ascii_case(w))
 }
 
 #[cfg(test)]

@@ -113,7 +113,7 @@ impl State {
             Self::Starting { launch, stop } => starting(launch, stop, input),
             Self::Running { stop } => running(stop, input),
             Self::Open => open(input),
-            Self::Closed => closed(input),
+            Self::Closed => closed(&input),
         }
     }
 
@@ -203,7 +203,7 @@ fn open(input: Input) -> (State, Vec<Act>) {
     }
 }
 
-fn closed(input: Input) -> (State, Vec<Act>) {
+fn closed(input: &Input) -> (State, Vec<Act>) {
     match input {
         Input::Turn
         | Input::LaunchFailed { .. }

@@ -1,3 +1,4 @@
 //! Keeps, serves and drives: the store, the wire, the daemon's loop and the client.
 
+pub mod store;
 pub mod wire;

@@ -1,4 +1,4 @@
-//! One frame: four bytes of length (little endian), then one MessagePack value.
+//! One frame: four bytes of length (little endian), then one `MessagePack` value.
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;

@@ -1,4 +1,4 @@
-//! What clients and the daemon say to each other: length-prefixed frames of named-field MessagePack.
+//! What clients and the daemon say to each other: length-prefixed frames of named-field `MessagePack`.
 //!
 //! Additive: an unknown field is ignored, a missing one has a default, an unknown request is refused by name. Every frame
 //! carries its sender's protocol number and version, so either side can tell a stranger at the first frame.

@@ -1,0 +1,98 @@
+//! Opening a home's database and bringing it up to date.
+
+use std::path::Path;
+
+use rusqlite::{Connection, OpenFlags};
+
+use super::{Store, StoreError};
+
+/// One step per version of the layout; step N brings a file from version N to N + 1. Steps are never changed.
+const STEPS: &[&str] = &["
+    CREATE TABLE tasks (
+        seq        INTEGER PRIMARY KEY,      -- order of asking
+        id         INTEGER NOT NULL UNIQUE,  -- 60 bits
+        session    TEXT    NOT NULL,
+        lease      TEXT    NOT NULL,
+        live       INTEGER NOT NULL,         -- 1 until its tree is gone
+        state      TEXT,                     -- the outcome's word; null until it has one
+        created_ms INTEGER NOT NULL,
+        ended_ms   INTEGER,
+        asked      BLOB    NOT NULL,         -- row::Asked
+        facts      BLOB,                     -- row::Facts; null until it has an outcome
+        stop       BLOB                      -- row::StoredStop; the first stop that was asked for
+    );
+    CREATE INDEX tasks_live ON tasks (seq) WHERE live = 1;
+    CREATE INDEX tasks_session ON tasks (session, seq);
+    CREATE INDEX tasks_ended ON tasks (ended_ms) WHERE live = 0;
+    CREATE TABLE notices (
+        session TEXT    NOT NULL,
+        seq     INTEGER NOT NULL,
+        task    INTEGER NOT NULL,
+        kind    TEXT    NOT NULL,
+        at_ms   INTEGER NOT NULL,
+        text    TEXT    NOT NULL,
+        PRIMARY KEY (session, seq)
+    ) WITHOUT ROWID;
+    CREATE INDEX notices_task ON notices (task);
+    CREATE TABLE sessions (
+        name        TEXT PRIMARY KEY,
+        notices     INTEGER NOT NULL DEFAULT 0,  -- the last seq given
+        watch_pid   INTEGER,
+        watch_start INTEGER,
+        watch_boot  BLOB,
+        lease_ms    INTEGER                      -- wall clock at which the lease lapses
+    ) WITHOUT ROWID;
+    CREATE INDEX sessions_ending ON sessions (name) WHERE watch_pid IS NOT NULL OR lease_ms IS NOT NULL;
+    CREATE TABLE removed (id INTEGER PRIMARY KEY);  -- ids that were given once and are never given again
+"];
+
+/// `application_id` of our files: `RBCK`.
+const APPLICATION: i64 = 0x5242_434b;
+
+/// How many pages the log may have before a commit copies it back: 4 MB bounds both the file and a restart's work.
+const CHECKPOINT_PAGES: i64 = 1000;
+
+impl Store {
+    /// Opens the database at `path`, makes it if it is missing, and brings an older one up to date.
+    pub fn open(path: &Path) -> Result<Self, StoreError> {
+        let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+        let mut db = Connection::open_with_flags(path, flags)?;
+        let foreign = |error: rusqlite::Error| match error.sqlite_error_code() {
+            Some(rusqlite::ErrorCode::NotADatabase) => StoreError::Foreign(path.to_path_buf()),
+            _ => StoreError::Sqlite(error),
+        };
+        let found: i64 = db.query_row("PRAGMA user_version", [], |row| row.get(0)).map_err(foreign)?;
+        let application: i64 = db.query_row("PRAGMA application_id", [], |row| row.get(0))?;
+        let tables: i64 = db.query_row("SELECT count(*) FROM sqlite_schema", [], |row| row.get(0))?;
+        if application != APPLICATION && (found != 0 || tables != 0) {
+            return Err(StoreError::Foreign(path.to_path_buf()));
+        }
+        // Defaults differ between builds of the library, so each is said.
+        db.pragma_update(None, "journal_mode", "WAL")?;
+        db.pragma_update(None, "synchronous", "FULL")?;
+        db.pragma_update(None, "wal_autocheckpoint", CHECKPOINT_PAGES)?;
+        db.pragma_update(None, "cache_size", -1024)?;
+        db.pragma_update(None, "temp_store", "MEMORY")?;
+        // One process has it (the home's lock), so the index of the log need not be shared memory.
+        db.pragma_update(None, "locking_mode", "EXCLUSIVE")?;
+        migrate(&mut db, found)?;
+        db.set_prepared_statement_cache_capacity(32);
+        Ok(Self { db })
+    }
+}
+
+fn migrate(db: &mut Connection, found: i64) -> Result<(), StoreError> {
+    let known = i64::try_from(STEPS.len()).unwrap_or(i64::MAX);
+    if found > known {
+        return Err(StoreError::TooNew { found, known });
+    }
+    let done = usize::try_from(found).unwrap_or(0);
+    for (step, version) in STEPS.iter().zip(1i64..).skip(done) {
+        let transaction = db.transaction()?;
+        transaction.execute_batch(step)?;
+        transaction.pragma_update(None, "user_version", version)?;
+        transaction.pragma_update(None, "application_id", APPLICATION)?;
+        transaction.commit()?;
+    }
+    Ok(())
+}

@@ -1,0 +1,222 @@
+//! What a row holds, and its translation from and to the core's words.
+
+use ringback_core::id::TaskId;
+use ringback_core::outcome::{Cause, Outcome, StartError, WaitStatus};
+use ringback_core::task::Stop;
+use serde::{Deserialize, Serialize};
+use serde_bytes::ByteBuf;
+
+use crate::wire::task::{LeftoverObject, ReceiptObject, UsageObject};
+
+/// One task.
+#[derive(Clone, Debug)]
+pub struct Row {
+    /// Position in the order of asking.
+    pub seq: u64,
+    /// Its id.
+    pub id: TaskId,
+    /// Its session.
+    pub session: String,
+    /// `awaited`, `service` or `detached`.
+    pub lease: String,
+    /// Whether something of it may still live.
+    pub live: bool,
+    /// When it was asked for, milliseconds after 1970.
+    pub created_ms: i64,
+    /// What was asked.
+    pub asked: Asked,
+    /// How it ended, once it has.
+    pub facts: Option<Facts>,
+    /// The first stop that was asked for.
+    pub stop: Option<StoredStop>,
+}
+
+/// What was asked; never changed. The environment is in the task folder only.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Asked {
+    /// A label for people.
+    pub name: Option<String>,
+    /// The caller's key.
+    pub key: Option<String>,
+    /// `reuse`, `replace` or `reject`.
+    pub if_running: String,
+    /// What runs.
+    pub command: StoredCommand,
+    /// Where.
+    pub cwd: ByteBuf,
+    /// Opaque JSON of the caller, as text.
+    pub binding: Option<String>,
+    /// Wall-clock limit, milliseconds.
+    pub wall_ms: Option<u64>,
+    /// Silence limit, milliseconds.
+    pub idle_ms: Option<u64>,
+    /// From TERM to KILL, milliseconds.
+    pub grace_ms: u64,
+    /// Cap of the output, bytes; 0 is none.
+    pub output_max: u64,
+    /// stdin is a pipe.
+    pub stdin: bool,
+    /// stdout and stderr are told apart.
+    pub split: bool,
+    /// TERM goes to the main process only.
+    pub term_main_only: bool,
+    /// `keep`, `kill` or `wait`.
+    pub leftovers: String,
+}
+
+/// What runs.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct StoredCommand {
+    /// Program and arguments, or the words of the shell.
+    pub words: Vec<ByteBuf>,
+    /// The script's beginning (the whole is in the task folder), if it is one.
+    pub script: Option<ByteBuf>,
+    /// Whether `script` is not the whole.
+    pub cut: bool,
+}
+
+/// How a task ended.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Facts {
+    /// The outcome.
+    pub outcome: StoredOutcome,
+    /// When the command started, milliseconds after 1970.
+    pub started_ms: Option<i64>,
+    /// When the main process ended.
+    pub ended_ms: Option<i64>,
+    /// By the monotonic clock, milliseconds.
+    pub duration_ms: Option<u64>,
+    /// The main process.
+    pub pid: Option<i32>,
+    /// Length of the output.
+    pub output_bytes: u64,
+    /// Whether no more can come.
+    pub output_complete: bool,
+    /// `[from, to, why]`.
+    pub gaps: Vec<(u64, u64, String)>,
+    /// Processes that outlived the main process.
+    pub leftovers: Vec<LeftoverObject>,
+    /// The receipt of the last stop.
+    pub receipt: Option<ReceiptObject>,
+    /// What it used.
+    pub usage: Option<UsageObject>,
+}
+
+/// The outcome, as stored: words and numbers of the contract.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct StoredOutcome {
+    /// `exited`, …
+    pub state: String,
+    /// `oom`, `wall`, …
+    pub reason: Option<String>,
+    /// Who asked.
+    pub by: Option<String>,
+    /// The code it returned, if it returned.
+    pub code: Option<i32>,
+    /// The signal that ended it, if one did.
+    pub signal: Option<i32>,
+    /// Whether it left a core.
+    pub core: bool,
+    /// The system's error of a failed start.
+    pub errno: Option<i32>,
+}
+
+/// A stop that was asked for.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct StoredStop {
+    /// `request`, `session_end`, …
+    pub cause: String,
+    /// Who asked.
+    pub by: Option<String>,
+    /// From TERM to KILL, milliseconds.
+    pub grace_ms: Option<u64>,
+}
+
+const CAUSES: [Cause; 6] =
+    [Cause::Wall, Cause::Idle, Cause::Request, Cause::SessionEnd, Cause::OutputLimit, Cause::Replaced];
+
+impl From<&Stop> for StoredStop {
+    fn from(stop: &Stop) -> Self {
+        Self { cause: stop.cause.word().into(), by: stop.by.clone(), grace_ms: stop.grace_ms }
+    }
+}
+
+impl StoredStop {
+    /// The wish in the core's words; an unknown cause reads as a request.
+    pub fn to_stop(&self) -> Stop {
+        let cause = CAUSES.into_iter().find(|cause| cause.word() == self.cause).unwrap_or(Cause::Request);
+        Stop { cause, by: self.by.clone(), grace_ms: self.grace_ms }
+    }
+}
+
+impl From<&Outcome> for StoredOutcome {
+    fn from(outcome: &Outcome) -> Self {
+        let mut stored =
+            Self { state: outcome.state().into(), reason: outcome.reason().map(str::to_owned), ..Self::default() };
+        match outcome.real() {
+            Some(WaitStatus::Exited(code)) => stored.code = Some(code),
+            Some(WaitStatus::Signaled { signal, core }) => (stored.signal, stored.core) = (Some(signal), core),
+            None => {}
+        }
+        match outcome {
+            Outcome::Killed { by, .. } => stored.by.clone_from(by),
+            Outcome::StartFailed { errno, .. } => stored.errno = Some(*errno).filter(|errno| *errno != 0),
+            Outcome::Exited { .. } | Outcome::Signaled { .. } | Outcome::TimedOut { .. } | Outcome::Lost { .. } => {}
+        }
+        stored
+    }
+}
+
+impl StoredOutcome {
+    /// `exit_code` of the contract: only a process that returned by itself has one.
+    pub fn exit_code(&self) -> Option<i32> {
+        self.code.filter(|_| self.state == "exited")
+    }
+
+    /// `final_exit_code` of the contract: the code it chose after we had asked it to end.
+    pub fn final_exit_code(&self) -> Option<i32> {
+        self.code.filter(|_| self.state != "exited")
+    }
+}
+
+/// What an errno of a failed start means; `step` is where it happened.
+pub fn start_error(in_cwd: bool, in_exec: bool, errno: i32) -> StartError {
+    // Numbers of asm-generic/errno-base.h; the same on every Linux.
+    match errno {
+        _ if in_cwd => StartError::Cwd,
+        2 | 20 if in_exec => StartError::NotFound,
+        1 | 13 if in_exec => StartError::Permission,
+        8 if in_exec => StartError::Format,
+        7 => StartError::TooLong,
+        11 | 12 | 23 | 24 => StartError::Resources,
+        _ if in_exec => StartError::Other,
+        _ => StartError::Stdio,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_code_after_our_stop_is_final_and_never_the_exit_code() {
+        let killed = Outcome::Killed { cause: Cause::Request, by: None, real: Some(WaitStatus::Exited(0)) };
+        let stored = StoredOutcome::from(&killed);
+        assert_eq!((stored.exit_code(), stored.final_exit_code()), (None, Some(0)));
+        let exited = StoredOutcome::from(&Outcome::Exited { code: 7 });
+        assert_eq!((exited.exit_code(), exited.final_exit_code()), (Some(7), None));
+    }
+
+    #[test]
+    fn a_stop_is_read_back_as_it_was_stored() {
+        for cause in CAUSES {
+            let stop = Stop { cause, by: Some("s".into()), grace_ms: Some(5) };
+            assert_eq!(StoredStop::from(&stop).to_stop(), stop);
+        }
+    }
+}

@@ -1,0 +1,211 @@
+//! Everything that can be written, and the one place that writes it: a whole round in one transaction.
+
+use ringback_core::id::TaskId;
+use ringback_core::notice::Kind;
+use rusqlite::{Connection, params};
+use serde::Serialize;
+
+use super::row::{Asked, Facts, StoredStop};
+use super::{Store, StoreError};
+
+/// One thing to write.
+#[derive(Clone, Debug)]
+pub enum Record {
+    /// A task exists.
+    Insert {
+        /// Which.
+        id: TaskId,
+        /// Its session.
+        session: String,
+        /// How it is tied to it.
+        lease: &'static str,
+        /// When it was asked for.
+        created_ms: i64,
+        /// What was asked.
+        asked: Box<Asked>,
+    },
+    /// A stop was asked for; only the first one is kept.
+    Stop {
+        /// Which.
+        id: TaskId,
+        /// How.
+        stop: StoredStop,
+    },
+    /// A task has its outcome, and its session one notice of it.
+    Conclude {
+        /// Which.
+        id: TaskId,
+        /// Its session.
+        session: String,
+        /// The outcome.
+        facts: Box<Facts>,
+        /// When.
+        at_ms: i64,
+        /// The notice's text.
+        text: String,
+    },
+    /// A task's tree is gone.
+    Close {
+        /// Which.
+        id: TaskId,
+        /// The last facts; nothing if they stand already.
+        facts: Option<Box<Facts>>,
+    },
+    /// A task is a service now.
+    Lease {
+        /// Which.
+        id: TaskId,
+        /// The word.
+        lease: &'static str,
+    },
+    /// Notices were heard.
+    Ack {
+        /// By which session.
+        session: String,
+        /// Which.
+        which: Ack,
+    },
+    /// A session ends when this process does; nothing takes the watch away.
+    Watch {
+        /// Which session.
+        session: String,
+        /// Process id, start ticks and boot id.
+        process: Option<(i32, u64, [u8; 16])>,
+    },
+    /// A session ends at this time; nothing takes the lease away.
+    SessionLease {
+        /// Which session.
+        session: String,
+        /// Milliseconds after 1970.
+        until_ms: Option<i64>,
+    },
+    /// A task is forgotten; its id stays given.
+    Remove {
+        /// Which.
+        id: TaskId,
+    },
+}
+
+/// Which notices were heard.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Ack {
+    /// All up to this one.
+    UpTo(u64),
+    /// This one.
+    One(u64),
+    /// Those of this task.
+    Task(TaskId),
+}
+
+impl Store {
+    /// Writes all of `records` or none. Returns how many notices were acknowledged, per `Ack` record in order.
+    pub fn write(&mut self, records: &[Record]) -> Result<Vec<u64>, StoreError> {
+        let transaction = self.db.transaction()?;
+        let mut acknowledged = Vec::new();
+        for record in records {
+            if let Some(count) = write_one(&transaction, record)? {
+                acknowledged.push(count);
+            }
+        }
+        transaction.commit()?;
+        Ok(acknowledged)
+    }
+}
+
+fn pack<T: Serialize>(value: &T) -> Result<Vec<u8>, StoreError> {
+    Ok(rmp_serde::to_vec_named(value)?)
+}
+
+fn bits(id: TaskId) -> i64 {
+    id.bits().cast_signed()
+}
+
+fn write_one(db: &Connection, record: &Record) -> Result<Option<u64>, StoreError> {
+    match record {
+        Record::Insert { id, session, lease, created_ms, asked } => {
+            db.prepare_cached(
+                "INSERT INTO tasks (id, session, lease, live, created_ms, asked) VALUES (?, ?, ?, 1, ?, ?)",
+            )?
+            .execute(params![bits(*id), session, lease, created_ms, pack(asked)?])?;
+        }
+        Record::Stop { id, stop } => {
+            db.prepare_cached("UPDATE tasks SET stop = ? WHERE id = ? AND stop IS NULL")?
+                .execute(params![pack(stop)?, bits(*id)])?;
+        }
+        Record::Conclude { id, session, facts, at_ms, text } => conclude(db, *id, session, facts, *at_ms, text)?,
+        Record::Close { id, facts: Some(facts) } => {
+            db.prepare_cached("UPDATE tasks SET live = 0, facts = ? WHERE id = ?")?
+                .execute(params![pack(facts)?, bits(*id)])?;
+        }
+        Record::Close { id, facts: None } => {
+            db.prepare_cached("UPDATE tasks SET live = 0 WHERE id = ?")?.execute([bits(*id)])?;
+        }
+        Record::Lease { id, lease } => {
+            db.prepare_cached("UPDATE tasks SET lease = ? WHERE id = ?")?.execute(params![lease, bits(*id)])?;
+        }
+        Record::Ack { session, which } => return ack(db, session, which).map(Some),
+        Record::Watch { session, process } => {
+            let (pid, start, boot) = match process {
+                Some((pid, start, boot)) => (Some(*pid), Some(start.cast_signed()), Some(boot.as_slice())),
+                None => (None, None, None),
+            };
+            db.prepare_cached(
+                "INSERT INTO sessions (name, watch_pid, watch_start, watch_boot) VALUES (?1, ?2, ?3, ?4)
+                 ON CONFLICT (name) DO UPDATE SET watch_pid = ?2, watch_start = ?3, watch_boot = ?4",
+            )?
+            .execute(params![session, pid, start, boot])?;
+        }
+        Record::SessionLease { session, until_ms } => {
+            db.prepare_cached(
+                "INSERT INTO sessions (name, lease_ms) VALUES (?1, ?2) ON CONFLICT (name) DO UPDATE SET lease_ms = ?2",
+            )?
+            .execute(params![session, until_ms])?;
+        }
+        Record::Remove { id } => {
+            db.prepare_cached("INSERT OR IGNORE INTO removed (id) VALUES (?)")?.execute([bits(*id)])?;
+            db.prepare_cached("DELETE FROM tasks WHERE id = ? AND live = 0")?.execute([bits(*id)])?;
+        }
+    }
+    Ok(None)
+}
+
+/// One terminal state and one notice, or neither: a task that has its outcome is left alone.
+fn conclude(
+    db: &Connection,
+    id: TaskId,
+    session: &str,
+    facts: &Facts,
+    at_ms: i64,
+    text: &str,
+) -> Result<(), StoreError> {
+    let changed = db
+        .prepare_cached("UPDATE tasks SET state = ?, facts = ?, ended_ms = ? WHERE id = ? AND state IS NULL")?
+        .execute(params![facts.outcome.state, pack(facts)?, facts.ended_ms.unwrap_or(at_ms), bits(id)])?;
+    if changed == 0 {
+        return Ok(());
+    }
+    let seq: i64 = db
+        .prepare_cached(
+            "INSERT INTO sessions (name, notices) VALUES (?, 1)
+             ON CONFLICT (name) DO UPDATE SET notices = notices + 1 RETURNING notices",
+        )?
+        .query_row([session], |row| row.get(0))?;
+    db.prepare_cached("INSERT INTO notices (session, seq, task, kind, at_ms, text) VALUES (?, ?, ?, ?, ?, ?)")?
+        .execute(params![session, seq, bits(id), Kind::ToolResult.word(), at_ms, text])?;
+    Ok(())
+}
+
+fn ack(db: &Connection, session: &str, which: &Ack) -> Result<u64, StoreError> {
+    let count = match which {
+        Ack::UpTo(seq) => db
+            .prepare_cached("DELETE FROM notices WHERE session = ? AND seq <= ?")?
+            .execute(params![session, i64::try_from(*seq).unwrap_or(i64::MAX)])?,
+        Ack::One(seq) => db
+            .prepare_cached("DELETE FROM notices WHERE session = ? AND seq = ?")?
+            .execute(params![session, i64::try_from(*seq).unwrap_or(i64::MAX)])?,
+        Ack::Task(id) => db
+            .prepare_cached("DELETE FROM notices WHERE session = ? AND task = ?")?
+            .execute(params![session, bits(*id)])?,
+    };
+    Ok(count as u64)
+}
