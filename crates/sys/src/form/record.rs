@@ -339,7 +339,7 @@ mod tests {
         let mut file = [0; FILE_BYTES];
         assert_eq!(Record::newest(&file), None);
         for seq in [4, 5] {
-            let at = sample(seq).slot_offset() as usize;
+            let at = usize::try_from(sample(seq).slot_offset()).unwrap();
             file[at..at + SLOT_BYTES].copy_from_slice(&sample(seq).encode());
         }
         assert_eq!(Record::newest(&file).map(|r| r.seq), Some(5));
