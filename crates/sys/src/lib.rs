@@ -1,3 +1,25 @@
 //! The machine: processes, files and sockets as ringback needs them. The only `unsafe` of the project.
+//!
+//! Verbs without policy: nothing here waits longer than it is told to, tries again, logs, or knows what a session is.
+//! It answers or gives an [`std::io::Error`].
 
 pub mod form;
+
+pub mod identity;
+pub mod pidfd;
+pub mod reap;
+pub mod signals;
+
+pub mod files;
+pub mod lock;
+pub mod task_files;
+pub mod watch;
+
+pub mod launch;
+pub mod process;
+
+pub mod confine;
+pub mod socket;
+
+#[cfg(test)]
+mod scratch;

@@ -1,0 +1,385 @@
+//! How confined a process is, so that nobody leaves a sandbox by asking us to run something outside it.
+//!
+//! The daemon runs commands with its own rights. A process that has fewer (an agent's sandboxed shell) must not gain them
+//! through the socket, and must not become the one whose daemon serves everybody. Both questions are answered from
+//! `/proc`, by comparing what the kernel says of two processes.
+//!
+//! **Peer against daemon** ([`Confinement::beyond`]): other user, other namespace (user, mount, pid, net), a seccomp
+//! filter more, `no_new_privs`. The peer is read while its pidfd is held, so a reused pid cannot lend its freedom.
+//!
+//! **A first caller against its surroundings** ([`own_is_confined`]): there is no daemon to compare with, so pid 1 of the
+//! visible `/proc` stands for "an ordinary process here".
+//!
+//! | caller | what is seen | verdict |
+//! |---|---|---|
+//! | plain user on a host | same flags as init; `/proc/1/ns` unreadable, same mount ids and uid map | free |
+//! | root in a container, `docker exec`, a hardened pod | pid 1 has the same filter, `no_new_privs`, namespaces | free |
+//! | rootless container | a user namespace of many ids, the same as pid 1's | free |
+//! | Landlock or seccomp shell (both set `no_new_privs`) | flags that init does not have | confined |
+//! | bubblewrap, host pids visible | `no_new_privs`, other mount ids, other uid map than pid 1 | confined |
+//! | bubblewrap with its own pid namespace | pid 1 is as confined as we, but it is the sandbox's own program, or the user namespace holds a single id, as only an unprivileged process makes for itself | confined |
+//! | container with the host's pids (`--pid=host`) | other mount ids than pid 1 | confined: it is, compared with what it sees |
+//!
+//! Not seen: Landlock put on by a process with `CAP_SYS_ADMIN` and no `no_new_privs`; a sandbox whose pid 1 is confined
+//! just like us and has neither mark; flags of one thread alone (threads share their memory, so no boundary runs
+//! between them); an already connected socket that somebody outside hands in.
+
+use std::{fs, io};
+
+use crate::{pidfd::PidFd, socket::Peer};
+
+/// The namespaces that decide what a command can reach, and how we call them.
+const NAMESPACES: [(&str, &str); 4] = [
+    ("user", "it is in another user namespace"),
+    ("mnt", "it is in another mount namespace"),
+    ("pid", "it is in another pid namespace"),
+    ("net", "it is in another network namespace"),
+];
+const FILTERED: &str = "it is under a seccomp filter";
+const NO_NEW_PRIVS: &str = "it may gain no privileges (no_new_privs)";
+/// Programs that are pid 1 only inside a sandbox they have made, as `/proc/1/comm` (15 bytes) shows them.
+const SANDBOX_INITS: [&str; 4] = ["bwrap", "firejail", "nsjail", "codex-linux-san"];
+
+/// What the kernel says of a process's freedom.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Confinement {
+    uid: u32,
+    /// Identity of each of [`NAMESPACES`], such as `mnt:[4026531841]`.
+    namespaces: [String; 4],
+    flags: Flags,
+}
+
+/// The lines of `/proc/PID/status` that confine (proc(5)).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+struct Flags {
+    no_new_privs: bool,
+    /// 0 none, 1 strict, 2 filter.
+    seccomp_mode: u32,
+    /// How many filters; 0 also on kernels before 5.9, which do not count them.
+    seccomp_filters: u32,
+}
+
+impl Flags {
+    fn beyond(self, other: Self) -> Option<&'static str> {
+        let more = |ours: u32, theirs: u32| ours > theirs;
+        if more(self.seccomp_mode, other.seccomp_mode) || more(self.seccomp_filters, other.seccomp_filters) {
+            Some(FILTERED)
+        } else if self.no_new_privs && !other.no_new_privs {
+            Some(NO_NEW_PRIVS)
+        } else {
+            None
+        }
+    }
+}
+
+impl Confinement {
+    /// Reads it for a process that we may see; [`io::ErrorKind::PermissionDenied`] means that we may not, and that the
+    /// question has no answer.
+    pub fn of(pid: i32) -> io::Result<Self> {
+        Self::of_entry(&format!("/proc/{pid}"))
+    }
+
+    /// Reads it for this process.
+    pub fn own() -> io::Result<Self> {
+        Self::of_entry("/proc/self")
+    }
+
+    /// Reads it for the process that connected; [`io::ErrorKind::NotFound`] if it has ended meanwhile.
+    ///
+    /// A peer without a visible pid lives in a pid namespace that is not ours nor below it:
+    /// [`io::ErrorKind::PermissionDenied`].
+    pub fn of_peer(peer: &Peer) -> io::Result<Self> {
+        if peer.pid <= 0 {
+            return Err(io::Error::new(io::ErrorKind::PermissionDenied, "it is not visible from our pid namespace"));
+        }
+        let hold: &PidFd = peer.hold.as_ref().ok_or(io::ErrorKind::NotFound)?;
+        let found = Self::of(peer.pid)?;
+        // A process that is still alive after the look had its pid during the look.
+        if hold.has_ended()? { Err(io::ErrorKind::NotFound.into()) } else { Ok(found) }
+    }
+
+    fn of_entry(entry: &str) -> io::Result<Self> {
+        let status = fs::read_to_string(format!("{entry}/status")).map_err(crate::identity::gone)?;
+        let mut namespaces = [const { String::new() }; 4];
+        for ((kind, _), place) in NAMESPACES.iter().zip(&mut namespaces) {
+            *place = namespace(entry, kind)?;
+        }
+        let uid = uid(&status).ok_or(io::ErrorKind::InvalidData)?;
+        Ok(Self { uid, namespaces, flags: flags(&status) })
+    }
+
+    /// Why this one is more confined than `other`; nothing if it is not.
+    pub fn beyond(&self, other: &Self) -> Option<&'static str> {
+        if self.uid != other.uid {
+            return Some("it runs as another user");
+        }
+        let mut pairs = NAMESPACES.iter().zip(self.namespaces.iter().zip(&other.namespaces));
+        match pairs.find(|(_, (ours, theirs))| ours != theirs) {
+            Some(((_, why), _)) => Some(why),
+            None => self.flags.beyond(other.flags),
+        }
+    }
+}
+
+/// Why this process should not start a daemon for everybody; nothing if it is as free as its surroundings.
+pub fn own_is_confined() -> Option<&'static str> {
+    let read = |name: &str| fs::read_to_string(name).ok();
+    let (Some(own), Some(init)) = (read("/proc/self/status"), read("/proc/1/status")) else {
+        return Some("it cannot see the processes of the machine (/proc)");
+    };
+    let seen = Surroundings {
+        own: flags(&own),
+        init: flags(&init),
+        other_namespace: other_namespace(),
+        own_mounts: read("/proc/self/mountinfo"),
+        init_mounts: read("/proc/1/mountinfo"),
+        own_uid_map: read("/proc/self/uid_map"),
+        init_uid_map: read("/proc/1/uid_map"),
+        init_name: read("/proc/1/comm"),
+    };
+    seen.verdict()
+}
+
+/// The first namespace that differs from init's, of those that we may compare.
+fn other_namespace() -> Option<&'static str> {
+    let differs = |kind: &str| Some(namespace("/proc/self", kind).ok()? != namespace("/proc/1", kind).ok()?);
+    NAMESPACES.iter().find(|(kind, _)| differs(kind) == Some(true)).map(|(_, why)| *why)
+}
+
+/// What a process sees of itself and of pid 1.
+struct Surroundings {
+    own: Flags,
+    init: Flags,
+    other_namespace: Option<&'static str>,
+    own_mounts: Option<String>,
+    init_mounts: Option<String>,
+    own_uid_map: Option<String>,
+    init_uid_map: Option<String>,
+    init_name: Option<String>,
+}
+
+impl Surroundings {
+    fn verdict(&self) -> Option<&'static str> {
+        self.own.beyond(self.init).or(self.other_namespace).or_else(|| self.other_maps()).or_else(|| self.sandbox())
+    }
+
+    /// Differences that show also where the links in `/proc/1/ns` may not be read.
+    fn other_maps(&self) -> Option<&'static str> {
+        let [(_, other_user), (_, other_mount), ..] = NAMESPACES;
+        if let (Some(own), Some(init)) = (&self.own_uid_map, &self.init_uid_map)
+            && own != init
+        {
+            return Some(other_user);
+        }
+        if let (Some(own), Some(init)) = (&self.own_mounts, &self.init_mounts)
+            && !own.is_empty()
+            && !init.is_empty()
+            && !share_a_mount(own, init)
+        {
+            return Some(other_mount);
+        }
+        None
+    }
+
+    /// Marks of a sandbox whose pid 1 is inside it.
+    fn sandbox(&self) -> Option<&'static str> {
+        let single = self.own_uid_map.as_deref().is_some_and(maps_a_single_user);
+        let known = self.init_name.as_deref().is_some_and(|name| SANDBOX_INITS.contains(&name.trim()));
+        (single || known).then_some("it is inside a sandbox")
+    }
+}
+
+/// Whether two mount tables are of the same namespace: a mount id belongs to one mount only, and each namespace has
+/// mounts of its own (`/proc/PID/mountinfo`, first field).
+fn share_a_mount(one: &str, other: &str) -> bool {
+    let ids =
+        |table: &str| -> Vec<u64> { table.lines().filter_map(|line| line.split(' ').next()?.parse().ok()).collect() };
+    let known = ids(other);
+    ids(one).iter().any(|id| known.contains(id))
+}
+
+/// Whether a user namespace has only one user in it (`/proc/PID/uid_map`: inside, outside, count; `user_namespaces(7)`).
+fn maps_a_single_user(map: &str) -> bool {
+    let mut lines = map.lines();
+    let only = lines.next().and_then(|line| line.split_ascii_whitespace().nth(2)) == Some("1");
+    only && lines.next().is_none()
+}
+
+fn namespace(entry: &str, kind: &str) -> io::Result<String> {
+    let link = fs::read_link(format!("{entry}/ns/{kind}")).map_err(crate::identity::gone)?;
+    Ok(link.to_string_lossy().into_owned())
+}
+
+fn flags(status: &str) -> Flags {
+    let number = |name: &str| value(status, name).and_then(|text| text.parse().ok()).unwrap_or(0);
+    Flags {
+        no_new_privs: number("NoNewPrivs") != 0,
+        seccomp_mode: number("Seccomp"),
+        seccomp_filters: number("Seccomp_filters"),
+    }
+}
+
+/// The effective user: the second number of the line `Uid`.
+fn uid(status: &str) -> Option<u32> {
+    value(status, "Uid")?.split_ascii_whitespace().nth(1)?.parse().ok()
+}
+
+fn value<'a>(status: &'a str, name: &str) -> Option<&'a str> {
+    status.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':')).map(str::trim)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{scratch::Scratch, socket};
+    use std::process::{Command, Stdio};
+
+    const HOST_MAP: &str = "         0          0 4294967295\n";
+
+    fn free() -> Surroundings {
+        Surroundings {
+            own: Flags::default(),
+            init: Flags::default(),
+            other_namespace: None,
+            own_mounts: Some("21 1 8:1 / / rw - ext4 /dev/sda rw\n30 21 0:5 / /proc rw - proc proc rw\n".into()),
+            init_mounts: Some("21 1 8:1 / / rw - ext4 /dev/sda rw\n".into()),
+            own_uid_map: Some(HOST_MAP.into()),
+            init_uid_map: Some(HOST_MAP.into()),
+            init_name: Some("systemd\n".into()),
+        }
+    }
+
+    fn filtered(no_new_privs: bool, seccomp_filters: u32) -> Flags {
+        Flags { no_new_privs, seccomp_mode: if seccomp_filters > 0 { 2 } else { 0 }, seccomp_filters }
+    }
+
+    #[test]
+    fn an_ordinary_place_is_not_taken_for_a_sandbox() {
+        assert_eq!(free().verdict(), None);
+        // A container: everything in it has the same filter and may gain nothing.
+        let pod = Surroundings { own: filtered(true, 1), init: filtered(true, 1), ..free() };
+        assert_eq!(pod.verdict(), None);
+        // nsenter(1) from the host has fewer filters than the container's pid 1.
+        assert_eq!(Surroundings { init: filtered(true, 1), ..free() }.verdict(), None);
+        let rootless = "0 1000 1\n1 100000 65536\n";
+        let podman = Surroundings { own_uid_map: Some(rootless.into()), init_uid_map: Some(rootless.into()), ..free() };
+        assert_eq!(podman.verdict(), None);
+        // What may not be read speaks neither for nor against.
+        let blind = Surroundings { own_mounts: None, init_mounts: None, init_uid_map: None, init_name: None, ..free() };
+        assert_eq!(blind.verdict(), None);
+    }
+
+    #[test]
+    fn every_kind_of_sandbox_is_seen() {
+        let landlock = Surroundings { own: filtered(true, 0), ..free() };
+        assert_eq!(landlock.verdict(), Some(NO_NEW_PRIVS));
+        let seccomp = Surroundings { own: filtered(true, 2), init: filtered(true, 1), ..free() };
+        assert_eq!(seccomp.verdict(), Some(FILTERED));
+        let own_mounts = Some("700 699 8:1 / / ro - ext4 /dev/sda rw\n".into());
+        let mounts = Surroundings { own_mounts, ..free() };
+        assert_eq!(mounts.verdict(), Some("it is in another mount namespace"));
+        let one = Some("      1000       1000          1\n".to_string());
+        let users = Surroundings { own_uid_map: one.clone(), ..free() };
+        assert_eq!(users.verdict(), Some("it is in another user namespace"));
+        // bubblewrap with its own pid namespace: pid 1 is in the sandbox as well.
+        let inner = Surroundings { own_uid_map: one.clone(), init_uid_map: one, ..free() };
+        assert_eq!(inner.verdict(), Some("it is inside a sandbox"));
+        let root_bwrap = Surroundings { init_name: Some("bwrap\n".into()), ..free() };
+        assert_eq!(root_bwrap.verdict(), Some("it is inside a sandbox"));
+    }
+
+    #[test]
+    fn fields_are_read_by_their_whole_name() {
+        let status = "Name:\tx\nUid:\t1\t2\t3\t4\nNoNewPrivs:\t1\nSeccomp:\t2\nSeccomp_filters:\t3\n";
+        assert_eq!(flags(status), filtered(true, 3));
+        assert_eq!(uid(status), Some(2));
+        assert_eq!(flags("Name:\tx\n"), Flags::default());
+    }
+
+    /// This machine does not let us run a program that way.
+    #[derive(Debug, PartialEq)]
+    struct CannotWrap;
+
+    /// Runs a waiting cat(1) below `wrap`, which must exec it, and compares it with us.
+    fn beyond_of(wrap: &[&str]) -> Result<Option<&'static str>, CannotWrap> {
+        let (program, args) = wrap.split_first().unwrap();
+        let mut command = Command::new(program);
+        command.args(args).args(["sh", "-c", "echo ready; exec cat"]);
+        let mut child = command
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .map_err(|_| CannotWrap)?;
+        let mut said = [0; 6];
+        let ready = io::Read::read_exact(child.stdout.as_mut().unwrap(), &mut said).is_ok();
+        let found = Confinement::of(i32::try_from(child.id()).unwrap());
+        drop(child.stdin.take());
+        child.wait().unwrap();
+        if ready { Ok(found.unwrap().beyond(&Confinement::own().unwrap())) } else { Err(CannotWrap) }
+    }
+
+    #[test]
+    fn a_child_is_as_free_as_we_until_it_gives_something_up() {
+        assert_eq!(beyond_of(&["env"]), Ok(None));
+        for (wrap, why) in [
+            (["setpriv", "--no-new-privs"].as_slice(), NO_NEW_PRIVS),
+            (&["unshare", "--mount"], "it is in another mount namespace"),
+            (&["unshare", "--net"], "it is in another network namespace"),
+            (&["unshare", "--user"], "it is in another user namespace"),
+        ] {
+            // Where this machine does not let us make the namespace, there is nothing to see.
+            if let Ok(found) = beyond_of(wrap) {
+                assert_eq!(found, Some(why), "{wrap:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn another_user_is_more_confined_whoever_it_is() {
+        let own = Confinement::own().unwrap();
+        let other = Confinement { uid: own.uid + 1, ..own.clone() };
+        assert_eq!(other.beyond(&own), Some("it runs as another user"));
+        assert_eq!(own.beyond(&own), None);
+    }
+
+    #[test]
+    fn a_peer_is_read_through_its_connection() {
+        let scratch = Scratch::new();
+        let listener = socket::listen(scratch.path(), "s").unwrap();
+        let client = socket::connect(scratch.path(), "s").unwrap();
+        let (server, _) = listener.accept().unwrap();
+        for end in [&client, &server] {
+            let peer = socket::peer(end).unwrap();
+            assert_eq!(Confinement::of_peer(&peer).unwrap(), Confinement::own().unwrap());
+        }
+        let hidden = Peer { pid: 0, ..socket::peer(&server).unwrap() };
+        assert_eq!(Confinement::of_peer(&hidden).unwrap_err().kind(), io::ErrorKind::PermissionDenied);
+        let dead = Peer { hold: None, ..socket::peer(&server).unwrap() };
+        assert_eq!(Confinement::of_peer(&dead).unwrap_err().kind(), io::ErrorKind::NotFound);
+    }
+
+    #[test]
+    fn a_shell_that_gave_up_privileges_knows_it() {
+        // The question is asked of the child itself: this very test binary runs below setpriv(1).
+        if own_is_confined().is_some() {
+            return;
+        }
+        let own = std::env::current_exe().unwrap();
+        let answer = Command::new("setpriv")
+            .arg("--no-new-privs")
+            .arg(own)
+            .args(["--exact", "confine::tests::tells_its_confinement", "--nocapture"])
+            .env("RINGBACK_TEST_TELL", "1")
+            .output()
+            .unwrap();
+        assert!(String::from_utf8_lossy(&answer.stdout).contains(NO_NEW_PRIVS), "{answer:?}");
+    }
+
+    #[test]
+    fn tells_its_confinement() {
+        if std::env::var_os("RINGBACK_TEST_TELL").is_some() {
+            println!("{:?}", own_is_confined());
+        }
+    }
+}

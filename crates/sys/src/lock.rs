@@ -1,0 +1,81 @@
+//! Locks that the kernel gives back when their holder dies (flock(2)).
+
+use std::{fs::File, io, path::Path};
+
+use rustix::fs::{FlockOperation, Mode, OFlags, flock, open};
+
+/// Takes the lock for as long as `file` is open; false if somebody else has it.
+pub fn try_exclusive(file: &File) -> io::Result<bool> {
+    match flock(file, FlockOperation::NonBlockingLockExclusive) {
+        Ok(()) => Ok(true),
+        Err(rustix::io::Errno::WOULDBLOCK) => Ok(false),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Takes the lock for as long as `file` is open, and waits for it.
+pub fn exclusive(file: &File) -> io::Result<()> {
+    loop {
+        match flock(file, FlockOperation::LockExclusive) {
+            Err(rustix::io::Errno::INTR) => {}
+            answer => return Ok(answer?),
+        }
+    }
+}
+
+/// Whether somebody holds the lock of this file.
+///
+/// The look itself is a shared lock for a moment, so whoever takes the lock for life must wait for it (a keeper takes
+/// `LOCK_EX` without `LOCK_NB`).
+pub fn is_held(path: &Path) -> io::Result<bool> {
+    let file = open(path, OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NONBLOCK, Mode::empty())?;
+    match flock(&file, FlockOperation::NonBlockingLockShared) {
+        Ok(()) => Ok(false),
+        Err(rustix::io::Errno::WOULDBLOCK) => Ok(true),
+        Err(error) => Err(error.into()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::scratch::Scratch;
+
+    #[test]
+    fn one_holder_at_a_time_and_a_closed_file_lets_go() {
+        let scratch = Scratch::new();
+        let path = scratch.path().join("lock");
+        let first = File::create(&path).unwrap();
+        let second = File::open(&path).unwrap();
+        assert!(!is_held(&path).unwrap());
+        assert!(try_exclusive(&first).unwrap());
+        assert!(is_held(&path).unwrap());
+        assert!(!try_exclusive(&second).unwrap());
+        drop(first);
+        exclusive(&second).unwrap();
+        assert!(is_held(&path).unwrap());
+        drop(second);
+        assert!(!is_held(&path).unwrap());
+        assert_eq!(is_held(&scratch.path().join("none")).unwrap_err().kind(), io::ErrorKind::NotFound);
+    }
+
+    #[test]
+    fn a_lock_dies_with_its_process() {
+        let scratch = Scratch::new();
+        let path = scratch.path().join("lock");
+        let file = File::create(&path).unwrap();
+        // The child inherits the open file, locks it, says so, and waits.
+        let mut child = std::process::Command::new("flock")
+            .args([path.as_os_str(), "sh".as_ref(), "-c".as_ref(), "echo held; exec cat".as_ref()])
+            .stdin(std::process::Stdio::piped())
+            .stdout(std::process::Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut said = [0; 5];
+        io::Read::read_exact(child.stdout.as_mut().unwrap(), &mut said).unwrap();
+        assert!(is_held(&path).unwrap());
+        drop(child.stdin.take());
+        child.wait().unwrap();
+        exclusive(&file).unwrap();
+    }
+}

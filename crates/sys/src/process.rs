@@ -1,0 +1,170 @@
+//! What this process is and has: its session, its limits, its clock, its user.
+
+use std::{
+    fs, io,
+    os::fd::{AsFd, RawFd},
+};
+
+use rustix::time::{ClockId, Timespec, clock_gettime};
+
+use crate::form::spec::LIMITS;
+
+/// How many descriptors [`raise_fd_limit`] asks for at most: one per live task and client, and room above 10,000.
+pub const FDS_MAX: u64 = 65_536;
+
+/// Leaves the session of the caller, so that no terminal of his can signal us (setsid(2)).
+pub fn set_own_session() -> io::Result<()> {
+    rustix::process::setsid()?;
+    Ok(())
+}
+
+/// Closes every descriptor above `last`, so that nothing of our starter is kept open (`close_range(2)`, Linux 5.9).
+///
+/// For the first lines of a program, before it has opened anything that it still wants.
+pub fn close_above(last: RawFd) -> io::Result<()> {
+    let first = u32::try_from(last + 1).map_err(|_| io::ErrorKind::InvalidInput)?;
+    // SAFETY: no pointers; the caller promises that nothing here still uses those descriptors.
+    if unsafe { libc::syscall(libc::SYS_close_range, first, u32::MAX, 0) } == 0 {
+        return Ok(());
+    }
+    let open: Vec<RawFd> = fs::read_dir("/proc/self/fd")?
+        .filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok())
+        .filter(|fd| *fd > last)
+        .collect();
+    for fd in open {
+        // SAFETY: as above; the listing's own descriptor is closed by now, which close(2) answers with EBADF.
+        unsafe { libc::close(fd) };
+    }
+    Ok(())
+}
+
+/// The nice value of this process, −20 to 19.
+pub fn nice() -> i32 {
+    rustix::process::getpriority_process(None).unwrap_or(0)
+}
+
+/// The soft resource limits of this process by number (getrlimit(2)); no limit is `u64::MAX`.
+pub fn soft_limits() -> [u64; LIMITS] {
+    let mut limits = [crate::form::spec::LIMIT_KEEP; LIMITS];
+    for (number, limit) in (0..).zip(&mut limits) {
+        if let Ok(found) = limits_of(number) {
+            *limit = found.rlim_cur;
+        }
+    }
+    limits
+}
+
+/// Raises our limit of open descriptors as far as we may, at most to [`FDS_MAX`], and says what it is now.
+pub fn raise_fd_limit() -> u64 {
+    let Ok(now) = limits_of(libc::RLIMIT_NOFILE) else { return 0 };
+    let wanted = now.rlim_max.min(FDS_MAX).max(now.rlim_cur);
+    let raised = libc::rlimit { rlim_cur: wanted, rlim_max: now.rlim_max };
+    // SAFETY: `raised` is valid for the read.
+    let answer = unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, &raw const raised) };
+    if answer == 0 { wanted } else { now.rlim_cur }
+}
+
+fn limits_of(number: libc::__rlimit_resource_t) -> io::Result<libc::rlimit> {
+    let mut found = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    // SAFETY: `found` is valid for the write; an unknown number gives EINVAL.
+    let answer = unsafe { libc::getrlimit(number, &raw mut found) };
+    if answer == 0 { Ok(found) } else { Err(io::Error::last_os_error()) }
+}
+
+/// The resident memory of this process, in bytes (`/proc/self/statm`, proc(5)).
+pub fn rss_bytes() -> io::Result<u64> {
+    let statm = fs::read_to_string("/proc/self/statm")?;
+    let pages: u64 = statm.split(' ').nth(1).and_then(|n| n.parse().ok()).ok_or(io::ErrorKind::InvalidData)?;
+    Ok(pages * rustix::param::page_size() as u64)
+}
+
+/// `CLOCK_MONOTONIC`, milliseconds: time awake, the same for all processes of one boot.
+pub fn monotonic_ms() -> u64 {
+    u64::try_from(milliseconds(clock_gettime(ClockId::Monotonic))).unwrap_or(0)
+}
+
+/// The wall clock, milliseconds after 1970.
+pub fn wall_ms() -> i64 {
+    milliseconds(clock_gettime(ClockId::Realtime))
+}
+
+fn milliseconds(time: Timespec) -> i64 {
+    time.tv_sec * 1000 + time.tv_nsec / 1_000_000
+}
+
+/// 64 random bits from the kernel (getrandom(2)).
+pub fn random_u64() -> io::Result<u64> {
+    let mut bytes = [0; 8];
+    // Up to 256 bytes come whole and without interruption (getrandom(2)).
+    rustix::rand::getrandom(&mut bytes, rustix::rand::GetRandomFlags::empty())?;
+    Ok(u64::from_ne_bytes(bytes))
+}
+
+/// The user whose rights this process has.
+pub fn effective_uid() -> u32 {
+    rustix::process::geteuid().as_raw()
+}
+
+/// Whether a descriptor is a terminal.
+pub fn is_terminal(fd: impl AsFd) -> bool {
+    rustix::termios::isatty(fd)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::scratch::alone;
+    use std::process::Command;
+
+    #[test]
+    fn clocks_go_on_and_chance_does_not_repeat() {
+        let before = monotonic_ms();
+        assert!(before > 0);
+        assert!(monotonic_ms() >= before);
+        assert!(wall_ms() > 1_700_000_000_000);
+        assert_ne!(random_u64().unwrap(), random_u64().unwrap());
+    }
+
+    #[test]
+    fn nothing_of_the_starter_is_kept() {
+        if !alone("process::tests::nothing_of_the_starter_is_kept") {
+            return;
+        }
+        let own = i32::try_from(std::process::id()).unwrap();
+        assert_ne!(crate::identity::stat(own).unwrap().session, own);
+        set_own_session().unwrap();
+        assert_eq!(crate::identity::stat(own).unwrap().session, own);
+
+        let high = rustix::io::fcntl_dupfd_cloexec(fs::File::open("/dev/null").unwrap(), 100).unwrap();
+        let open = |fd: RawFd| fs::exists(format!("/proc/self/fd/{fd}")).unwrap();
+        let number = std::os::fd::IntoRawFd::into_raw_fd(high);
+        assert!(open(number));
+        close_above(number).unwrap();
+        assert!(open(number));
+        close_above(number - 1).unwrap();
+        assert!(!open(number));
+        assert!(open(2));
+    }
+
+    #[test]
+    fn limits_are_the_ones_the_shell_would_tell() {
+        let limits = soft_limits();
+        let told = Command::new("sh").args(["-c", "ulimit -Sn; ulimit -Sc"]).output().unwrap().stdout;
+        let told = String::from_utf8(told).unwrap();
+        let mut told = told.lines().map(|line| line.parse().unwrap_or(u64::MAX));
+        assert_eq!(limits[libc::RLIMIT_NOFILE as usize], told.next().unwrap());
+        // `ulimit -c` counts blocks of 512 bytes.
+        let core = limits[libc::RLIMIT_CORE as usize];
+        assert_eq!(if core == u64::MAX { core } else { core / 512 }, told.next().unwrap());
+        assert!(raise_fd_limit() >= limits[libc::RLIMIT_NOFILE as usize]);
+    }
+
+    #[test]
+    fn we_know_our_size_our_user_and_our_nice_value() {
+        assert!(rss_bytes().unwrap() > 100_000);
+        let told = |args: &[&str]| String::from_utf8(Command::new(args[0]).args(&args[1..]).output().unwrap().stdout);
+        assert_eq!(told(&["id", "-u"]).unwrap().trim(), effective_uid().to_string());
+        assert_eq!(told(&["nice"]).unwrap().trim(), nice().to_string());
+        assert!(!is_terminal(fs::File::open("/dev/null").unwrap()));
+    }
+}

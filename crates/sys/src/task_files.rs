@@ -1,0 +1,288 @@
+//! The daemon's side of the files in a task folder; their layouts are in [`crate::form`].
+
+use std::{
+    fs::File,
+    io::{self, Read as _, Write as _},
+    os::unix::fs::OpenOptionsExt as _,
+    path::Path,
+};
+
+use crate::{
+    files,
+    form::{
+        receipt::{self, Entry},
+        record::{self, Record},
+        request::{self, Request},
+        spec,
+    },
+};
+
+/// How large a spec may be. Linux takes at most 6 MiB of arguments and environment (execve(2)), so more cannot run.
+pub const SPEC_BYTES_MAX: usize = 8 << 20;
+
+/// What is written into a spec. The counts in `head` are filled in from the lists.
+#[derive(Clone, Debug)]
+pub struct SpecIn<'a> {
+    /// Numbers and flags.
+    pub head: spec::Head,
+    /// Working directory.
+    pub cwd: &'a [u8],
+    /// Program and arguments; at least one.
+    pub args: &'a [Vec<u8>],
+    /// Environment entries, `KEY=VALUE`.
+    pub vars: &'a [Vec<u8>],
+}
+
+/// A spec as it was read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Spec {
+    /// Numbers and flags.
+    pub head: spec::Head,
+    /// Working directory.
+    pub cwd: Vec<u8>,
+    /// Program and arguments.
+    pub args: Vec<Vec<u8>>,
+    /// Environment entries, `KEY=VALUE`.
+    pub vars: Vec<Vec<u8>>,
+}
+
+/// Writes `spec` whole. No arguments, a NUL inside a string, or more than [`SPEC_BYTES_MAX`] is
+/// [`io::ErrorKind::InvalidInput`]: such a command cannot be run by any kernel.
+pub fn write_spec(dir: &Path, spec: &SpecIn<'_>) -> io::Result<()> {
+    files::write_whole(&dir.join("spec"), &encode_spec(spec)?)
+}
+
+fn encode_spec(spec: &SpecIn<'_>) -> io::Result<Vec<u8>> {
+    if spec.args.is_empty() {
+        return Err(refused("there is no program to run"));
+    }
+    let strings = || std::iter::once(spec.cwd).chain(spec.args.iter().chain(spec.vars).map(Vec::as_slice));
+    if strings().any(|string| string.contains(&0)) {
+        return Err(refused("there is a NUL byte in the directory, an argument or the environment"));
+    }
+    let len: usize = strings().map(|string| string.len() + 1).sum();
+    if len > SPEC_BYTES_MAX {
+        return Err(refused("arguments and environment are larger than 8 MiB"));
+    }
+    let head = spec::Head {
+        args: u32::try_from(spec.args.len()).map_err(|_| refused("there are too many arguments"))?,
+        vars: u32::try_from(spec.vars.len()).map_err(|_| refused("there are too many environment entries"))?,
+        strings: len as u64,
+        ..spec.head
+    };
+    let mut bytes = Vec::with_capacity(spec::HEAD_BYTES + len);
+    bytes.extend_from_slice(&head.encode());
+    for string in strings() {
+        bytes.extend_from_slice(string);
+        bytes.push(0);
+    }
+    Ok(bytes)
+}
+
+/// Reads `spec`; a torn or foreign one is [`io::ErrorKind::InvalidData`].
+pub fn read_spec(dir: &Path) -> io::Result<Spec> {
+    let bytes = read_bounded(&dir.join("spec"), spec::HEAD_BYTES + SPEC_BYTES_MAX)?;
+    decode_spec(&bytes).ok_or_else(|| damaged("spec"))
+}
+
+fn decode_spec(bytes: &[u8]) -> Option<Spec> {
+    let head = spec::Head::decode(bytes)?;
+    let strings = bytes.get(spec::HEAD_BYTES..)?;
+    if strings.len() as u64 != head.strings {
+        return None;
+    }
+    let mut strings = strings.strip_suffix(&[0])?.split(|&byte| byte == 0).map(<[u8]>::to_vec);
+    let cwd = strings.next()?;
+    let mut list = |count: u32| (0..count).map(|_| strings.next()).collect::<Option<Vec<_>>>();
+    let (args, vars) = (list(head.args)?, list(head.vars)?);
+    (strings.next().is_none() && !args.is_empty()).then_some(Spec { head, cwd, args, vars })
+}
+
+/// Makes `state` with a first record that says: nothing was started.
+pub fn init_state(dir: &Path) -> io::Result<()> {
+    let mut bytes = [0; record::FILE_BYTES];
+    bytes[..record::SLOT_BYTES].copy_from_slice(&Record::default().encode());
+    files::create_new(&dir.join("state"))?.write_all(&bytes)
+}
+
+/// The newest whole record of `state`; nothing if the file holds none, an error if there is no file.
+pub fn read_state(dir: &Path) -> io::Result<Option<Record>> {
+    Ok(Record::newest(&read_bounded(&dir.join("state"), record::FILE_BYTES)?))
+}
+
+/// Appends a request to `requests`, and says how many the file now holds.
+///
+/// What an earlier write left unfinished (a full disk) is cut off, so that every entry lies where its number says.
+pub fn append_request(dir: &Path, request: &Request) -> io::Result<u64> {
+    const ENTRY: u64 = request::ENTRY_BYTES as u64;
+    let mut file = files::append(&dir.join("requests"))?;
+    let len = file.metadata()?.len();
+    let whole = len - len % ENTRY;
+    if whole != len {
+        file.set_len(whole)?;
+    }
+    if let Err(error) = file.write_all(&request.encode()) {
+        // Best effort; the next request cuts it off otherwise.
+        let _ = file.set_len(whole);
+        return Err(error);
+    }
+    Ok(whole / ENTRY + 1)
+}
+
+/// The receipt, if there is one; a damaged one is [`io::ErrorKind::InvalidData`].
+pub fn read_receipt(dir: &Path) -> io::Result<Option<(receipt::Head, Vec<Entry>)>> {
+    let bytes =
+        match read_bounded(&dir.join("receipt"), receipt::HEAD_BYTES + receipt::ENTRIES_MAX * receipt::ENTRY_BYTES) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            answer => answer?,
+        };
+    decode_receipt(&bytes).map(Some).ok_or_else(|| damaged("receipt"))
+}
+
+fn decode_receipt(bytes: &[u8]) -> Option<(receipt::Head, Vec<Entry>)> {
+    let head = receipt::Head::decode(bytes)?;
+    let mut entries = bytes.get(receipt::HEAD_BYTES..)?.chunks_exact(receipt::ENTRY_BYTES);
+    let list = entries.by_ref().map(Entry::decode).collect::<Option<Vec<_>>>()?;
+    (entries.remainder().is_empty() && list.len() == head.entries as usize).then_some((head, list))
+}
+
+/// Reads a file that is never longer than `limit`; a longer one is damaged, not memory that we must find.
+fn read_bounded(path: &Path, limit: usize) -> io::Result<Vec<u8>> {
+    // Non-blocking, so that a FIFO in its place cannot hold us up.
+    let file = File::options().read(true).custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK).open(path)?;
+    let mut bytes = Vec::with_capacity(usize::try_from(file.metadata()?.len()).unwrap_or(0).min(limit) + 1);
+    file.take(limit as u64 + 1).read_to_end(&mut bytes)?;
+    if bytes.len() > limit { Err(damaged("file, longer than it can be")) } else { Ok(bytes) }
+}
+
+fn refused(why: &str) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidInput, why)
+}
+
+fn damaged(what: &str) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, format!("damaged {what}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        form::{
+            record::{Cause, Phase},
+            request::Ask,
+        },
+        scratch::Scratch,
+    };
+    use std::fs;
+
+    fn head() -> spec::Head {
+        spec::Head {
+            task: 7,
+            leftovers: spec::Leftovers::Kill,
+            split: true,
+            stdin: false,
+            term_main_only: true,
+            umask: 0o27,
+            nice: -3,
+            wall_ms: 1,
+            idle_ms: 2,
+            grace_ms: 3,
+            output_max: 4,
+            limits: [spec::LIMIT_KEEP; spec::LIMITS],
+            args: 0,
+            vars: 0,
+            strings: 0,
+        }
+    }
+
+    fn list(items: &[&str]) -> Vec<Vec<u8>> {
+        items.iter().map(|item| item.as_bytes().to_vec()).collect()
+    }
+
+    #[test]
+    fn a_spec_comes_back_as_it_went_with_empty_and_strange_strings() {
+        let scratch = Scratch::new();
+        let (args, vars) = (list(&["printf", "", "%s\n", ""]), vec![b"A=".to_vec(), b"B=\xff\xfe\n".to_vec()]);
+        write_spec(scratch.path(), &SpecIn { head: head(), cwd: b"/tmp", args: &args, vars: &vars }).unwrap();
+        let spec = read_spec(scratch.path()).unwrap();
+        assert_eq!((spec.cwd.as_slice(), &spec.args, &spec.vars), (b"/tmp".as_slice(), &args, &vars));
+        assert_eq!((spec.head.task, spec.head.nice, spec.head.args, spec.head.vars), (7, -3, 4, 2));
+        write_spec(scratch.path(), &SpecIn { head: head(), cwd: b"", args: &args, vars: &[] }).unwrap();
+        assert_eq!(read_spec(scratch.path()).unwrap().vars, Vec::<Vec<u8>>::new());
+    }
+
+    #[test]
+    fn what_no_kernel_could_run_is_refused() {
+        let scratch = Scratch::new();
+        let (nul, good) = (vec![b"a\0b".to_vec()], list(&["true"]));
+        let large = vec![vec![b'x'; SPEC_BYTES_MAX]];
+        for (cwd, args, vars) in [
+            (b"/".as_slice(), &vec![], &good),
+            (b"/\0", &good, &good),
+            (b"/", &nul, &good),
+            (b"/", &good, &nul),
+            (b"/", &good, &large),
+        ] {
+            let error = write_spec(scratch.path(), &SpecIn { head: head(), cwd, args, vars }).unwrap_err();
+            assert_eq!(error.kind(), io::ErrorKind::InvalidInput);
+        }
+        assert_eq!(fs::read_dir(scratch.path()).unwrap().count(), 0);
+    }
+
+    #[test]
+    fn a_damaged_spec_is_not_believed() {
+        let scratch = Scratch::new();
+        let args = list(&["a", "b"]);
+        write_spec(scratch.path(), &SpecIn { head: head(), cwd: b"/", args: &args, vars: &[] }).unwrap();
+        let whole = fs::read(scratch.path().join("spec")).unwrap();
+        let mut flipped = whole.clone();
+        flipped[40] ^= 1;
+        for bytes in [&whole[..whole.len() - 1], &whole[..100], &[whole.as_slice(), b"x\0"].concat(), &flipped] {
+            fs::write(scratch.path().join("spec"), bytes).unwrap();
+            assert_eq!(read_spec(scratch.path()).unwrap_err().kind(), io::ErrorKind::InvalidData);
+        }
+    }
+
+    #[test]
+    fn a_new_state_says_that_nothing_was_started() {
+        let scratch = Scratch::new();
+        assert_eq!(read_state(scratch.path()).unwrap_err().kind(), io::ErrorKind::NotFound);
+        init_state(scratch.path()).unwrap();
+        let record = read_state(scratch.path()).unwrap().unwrap();
+        assert_eq!((record.phase, record.seq), (Phase::New, 0));
+        assert_eq!(fs::metadata(scratch.path().join("state")).unwrap().len(), record::FILE_BYTES as u64);
+        // A second one would forget what the first has come to.
+        assert_eq!(init_state(scratch.path()).unwrap_err().kind(), io::ErrorKind::AlreadyExists);
+        fs::write(scratch.path().join("state"), b"not a record").unwrap();
+        assert_eq!(read_state(scratch.path()).unwrap(), None);
+        fs::write(scratch.path().join("state"), vec![0; record::FILE_BYTES + 1]).unwrap();
+        assert_eq!(read_state(scratch.path()).unwrap_err().kind(), io::ErrorKind::InvalidData);
+    }
+
+    #[test]
+    fn requests_keep_their_places_after_a_torn_write() {
+        let scratch = Scratch::new();
+        let stop = Request { ask: Ask::Stop, cause: Cause::Request, grace_ms: 10_000, ..Request::default() };
+        let signal = Request { ask: Ask::Signal, signal: 10, ..Request::default() };
+        assert_eq!(append_request(scratch.path(), &stop).unwrap(), 1);
+        files::append(&scratch.path().join("requests")).unwrap().write_all(b"torn").unwrap();
+        assert_eq!(append_request(scratch.path(), &signal).unwrap(), 2);
+        let bytes = fs::read(scratch.path().join("requests")).unwrap();
+        assert_eq!(bytes.len(), 2 * request::ENTRY_BYTES);
+        assert_eq!(Request::decode(&bytes), Some(stop));
+        assert_eq!(Request::decode(&bytes[request::ENTRY_BYTES..]), Some(signal));
+    }
+
+    #[test]
+    fn a_receipt_is_there_whole_or_damaged_or_not() {
+        let scratch = Scratch::new();
+        assert_eq!(read_receipt(scratch.path()).unwrap(), None);
+        let head = receipt::Head { verified_empty: true, observed: 1, entries: 1, ..receipt::Head::default() };
+        let entry = Entry { pid: 5, how: 9, ..Entry::default() };
+        let bytes = [head.encode().as_slice(), &entry.encode()].concat();
+        fs::write(scratch.path().join("receipt"), &bytes).unwrap();
+        assert_eq!(read_receipt(scratch.path()).unwrap(), Some((head, vec![entry])));
+        fs::write(scratch.path().join("receipt"), &bytes[..bytes.len() - 1]).unwrap();
+        assert_eq!(read_receipt(scratch.path()).unwrap_err().kind(), io::ErrorKind::InvalidData);
+    }
+}
