@@ -1,4 +1,8 @@
 //! Keeps, serves and drives: the store, the wire, the daemon's loop and the client.
 
+pub mod client;
+pub mod config;
+pub mod home;
+pub mod quantity;
 pub mod store;
 pub mod wire;

@@ -1,0 +1,111 @@
+//! One connection: frames out, frames in.
+
+use std::io::{self, Read as _, Write as _};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::net::UnixStream;
+
+use super::error::ClientError;
+use crate::wire::frame::{self, PREFIX_BYTES};
+use crate::wire::{Answer, Caller, PROTOCOL, Request, VERSION};
+
+/// How an exchange ended without an answer.
+#[derive(Debug)]
+pub(super) enum Broken {
+    /// The request did not reach the daemon whole, so it was not carried out.
+    BeforeSent,
+    /// The daemon had the request and may have carried it out.
+    AfterSent,
+    /// Something else, that trying again does not mend.
+    Error(ClientError),
+}
+
+pub(super) struct Conn {
+    stream: UnixStream,
+}
+
+impl Conn {
+    pub(super) fn new(stream: UnixStream) -> Self {
+        Self { stream }
+    }
+
+    pub(super) fn stream(&self) -> &UnixStream {
+        &self.stream
+    }
+
+    pub(super) fn send(&mut self, caller: &Caller, request: &Request) -> Result<(), Broken> {
+        let call = Outgoing { proto: PROTOCOL, version: VERSION, caller, request };
+        let mut bytes = Vec::with_capacity(8 << 10);
+        frame::encode(&call, &mut bytes).map_err(|error| Broken::Error(error.into()))?;
+        self.stream.write_all(&bytes).map_err(|error| if is_gone(&error) { Broken::BeforeSent } else { broken(error) })
+    }
+
+    pub(super) fn receive(&mut self) -> Result<Answer, Broken> {
+        let mut prefix = [0; PREFIX_BYTES];
+        self.read_exact(&mut prefix)?;
+        let length = frame::body_length(prefix).map_err(|error| Broken::Error(error.into()))?;
+        let mut body = vec![0; length];
+        self.read_exact(&mut body)?;
+        frame::decode(&body).map_err(|error| Broken::Error(error.into()))
+    }
+
+    fn read_exact(&mut self, buffer: &mut [u8]) -> Result<(), Broken> {
+        self.stream.read_exact(buffer).map_err(|error| if is_gone(&error) { Broken::AfterSent } else { broken(error) })
+    }
+}
+
+impl AsFd for Conn {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.stream.as_fd()
+    }
+}
+
+/// [`Call`] with borrowed parts, so that an environment is not copied once more.
+#[derive(serde::Serialize)]
+struct Outgoing<'a> {
+    proto: u16,
+    version: &'a str,
+    caller: &'a Caller,
+    request: &'a Request,
+}
+
+fn broken(error: io::Error) -> Broken {
+    Broken::Error(error.into())
+}
+
+fn is_gone(error: &io::Error) -> bool {
+    matches!(
+        error.kind(),
+        io::ErrorKind::UnexpectedEof
+            | io::ErrorKind::ConnectionReset
+            | io::ErrorKind::BrokenPipe
+            | io::ErrorKind::ConnectionAborted
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::wire::Call;
+
+    #[test]
+    fn what_is_sent_reads_as_a_call() {
+        let (ours, mut theirs) = UnixStream::pair().unwrap();
+        let caller = Caller { session: "s1".to_owned(), by: "s1".to_owned() };
+        Conn::new(ours).send(&caller, &Request::Show { id: "abc".to_owned() }).unwrap();
+        let mut bytes = Vec::new();
+        theirs.read_to_end(&mut bytes).unwrap();
+        let call: Call = frame::decode(&bytes[PREFIX_BYTES..]).unwrap();
+        assert_eq!((call.proto, call.version.as_str(), call.caller), (PROTOCOL, VERSION, caller));
+        assert!(matches!(call.request, Request::Show { id } if id == "abc"));
+    }
+
+    #[test]
+    fn a_daemon_that_leaves_is_told_from_one_that_never_got_the_request() {
+        let (ours, theirs) = UnixStream::pair().unwrap();
+        let mut conn = Conn::new(ours);
+        conn.send(&Caller::default(), &Request::Status).unwrap();
+        drop(theirs);
+        assert!(matches!(conn.receive(), Err(Broken::AfterSent)));
+        assert!(matches!(conn.send(&Caller::default(), &Request::Status), Err(Broken::BeforeSent)));
+    }
+}

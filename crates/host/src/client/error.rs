@@ -1,0 +1,143 @@
+//! What can go wrong between a client and its daemon, each with its next step.
+
+use std::io;
+use std::path::PathBuf;
+
+use crate::config::ConfigError;
+use crate::home::HomeError;
+use crate::wire::{Fault, FrameError, VERSION};
+
+/// Why a request got no answer, or an answer that is an error.
+#[derive(Debug, thiserror::Error)]
+pub enum ClientError {
+    /// There is no usable home.
+    #[error(transparent)]
+    Home(#[from] HomeError),
+    /// The config cannot be used.
+    #[error(transparent)]
+    Config(#[from] ConfigError),
+    /// Nobody listens, and we were asked not to start a daemon.
+    #[error("no daemon is running for home {}", home.display())]
+    NoDaemon {
+        /// The home.
+        home: PathBuf,
+    },
+    /// The socket is there and cannot be used.
+    #[error("cannot reach the daemon at {}", socket.display())]
+    Connect {
+        /// The socket.
+        socket: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// The program that is to be the daemon cannot be found.
+    #[error("cannot start the daemon: `ringback` is not on the PATH")]
+    NoProgram,
+    /// The program that is to be the daemon cannot be executed.
+    #[error("cannot start the daemon with {}", program.display())]
+    Spawn {
+        /// The program.
+        program: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// The daemon said why it cannot serve, or left without a word.
+    #[error("the daemon did not start: {message}")]
+    Start {
+        /// Its last words.
+        message: String,
+        /// Where it logs.
+        log: PathBuf,
+    },
+    /// We are in a sandbox, and a daemon that we start would hold everybody's tasks in it.
+    #[error("no daemon is running, and this process is too confined to start one for all ({what})")]
+    Confined {
+        /// What confines us.
+        what: String,
+    },
+    /// The daemon is in a sandbox that we are not in.
+    #[error("the daemon is more confined than this process ({what}), so tasks would not see what you see")]
+    DaemonConfined {
+        /// What confines it.
+        what: String,
+    },
+    /// The other side speaks another protocol.
+    #[error("the daemon is version {theirs}, this is {VERSION}, and they do not understand each other")]
+    Protocol {
+        /// The daemon's version.
+        theirs: String,
+        /// Whether the daemon is the older one.
+        older: bool,
+    },
+    /// The other side's bytes are not what was agreed on.
+    #[error("cannot understand the daemon")]
+    Frame(#[from] FrameError),
+    /// The daemon left in the middle of something that must not be asked twice.
+    #[error("the daemon was gone before it answered `{what}`; it may have been done")]
+    Gone {
+        /// What was asked.
+        what: &'static str,
+    },
+    /// The daemon leaves again and again.
+    #[error("the daemon went away {tries} times in the middle of a request")]
+    Unsteady {
+        /// How often.
+        tries: u32,
+    },
+    /// The connection broke in another way.
+    #[error("the connection to the daemon broke")]
+    Io(#[from] io::Error),
+    /// The answer does not belong to the question.
+    #[error("the daemon gave an answer to another question")]
+    Unexpected,
+    /// The daemon could not do it.
+    #[error("{}", .0.message)]
+    Fault(Fault),
+}
+
+impl ClientError {
+    /// A word that programs can compare.
+    pub fn code(&self) -> &str {
+        match self {
+            Self::Home(_) => "home",
+            Self::Config(_) => "config",
+            Self::NoDaemon { .. } => "no_daemon",
+            Self::Connect { .. } => "connect",
+            Self::NoProgram | Self::Spawn { .. } | Self::Start { .. } => "daemon_start",
+            Self::Confined { .. } => "confined",
+            Self::DaemonConfined { .. } => "daemon_confined",
+            Self::Protocol { .. } => "protocol",
+            Self::Frame(_) | Self::Unexpected => "bad_answer",
+            Self::Gone { .. } | Self::Unsteady { .. } => "daemon_gone",
+            Self::Io(_) => "io",
+            Self::Fault(fault) => &fault.code,
+        }
+    }
+
+    /// What can be run or changed next.
+    pub fn hint(&self) -> Option<String> {
+        let text = match self {
+            Self::Home(error) => error.hint(),
+            Self::Config(error) => error.hint(),
+            Self::NoDaemon { .. } => "`ringback daemon run` starts one; so does `ringback run`".to_owned(),
+            Self::Connect { source, .. } if source.kind() == io::ErrorKind::PermissionDenied => {
+                "is the home yours? `ringback doctor` looks".to_owned()
+            }
+            Self::NoProgram => "put `ringback` on the PATH".to_owned(),
+            Self::Start { log, .. } => format!("see {}, and run `ringback doctor`", log.display()),
+            Self::Confined { .. } => {
+                "run `ringback daemon run --background` once outside the sandbox, or set `confined = \"allow\"` in the config"
+                    .to_owned()
+            }
+            Self::DaemonConfined { .. } => "`ringback daemon restart` starts one from here; running tasks go on".to_owned(),
+            Self::Protocol { older: true, .. } => "`ringback daemon restart`; running tasks go on".to_owned(),
+            Self::Protocol { older: false, .. } => "use the newer ringback, which the daemon is of".to_owned(),
+            Self::Gone { .. } => "look with `ringback ps -a` before you ask again".to_owned(),
+            Self::Fault(fault) => return fault.hint.clone(),
+            Self::Connect { .. } | Self::Spawn { .. } | Self::Frame(_) | Self::Unsteady { .. } | Self::Io(_) | Self::Unexpected => {
+                "`ringback doctor` says more".to_owned()
+            }
+        };
+        Some(text)
+    }
+}

@@ -1,0 +1,329 @@
+//! The library that every door speaks through: it reaches the daemon, starts it where none runs, asks, and answers.
+//!
+//! One connection, one request at a time. A daemon that goes away in the middle is found or started again, and what may
+//! be asked twice is asked again; a `run` never is.
+
+mod capture;
+mod conn;
+mod error;
+pub mod output;
+mod start;
+
+use std::os::fd::{AsFd, BorrowedFd};
+use std::time::{Duration, Instant};
+
+pub use capture::{Capture, EnvMode};
+pub use error::ClientError;
+pub use start::Launcher;
+
+use conn::{Broken, Conn};
+use ringback_sys::confine::{Confinement, own_is_confined};
+use ringback_sys::watch::{For, poll};
+
+use crate::home::Home;
+use crate::quantity::millis;
+use crate::wire::{Answer, Caller, PROTOCOL, Reply, Request, VERSION};
+
+/// How often a request is taken up again after the daemon went away, before we stop believing in it.
+const RETRIES_MAX: u32 = 256;
+/// How long a daemon that was asked to leave may take.
+const LEAVE_WAIT: Duration = Duration::from_secs(30);
+/// What a daemon answers that will not carry out a newer client's request; nothing was done.
+pub const FAULT_OLDER_DAEMON: &str = "daemon_older";
+
+/// A connection to the daemon of one home, for one caller.
+pub struct Client {
+    home: Home,
+    caller: Caller,
+    launcher: Launcher,
+    autostart: bool,
+    conn: Conn,
+    asked: Option<Asked>,
+}
+
+/// A request that has no answer yet.
+struct Asked {
+    request: Request,
+    since: Instant,
+    tries: u32,
+    upgraded: bool,
+}
+
+impl Client {
+    /// Reaches the daemon of this home, and starts one if none runs.
+    pub fn open(home: &Home, caller: Caller) -> Result<Self, ClientError> {
+        Self::open_with(home, caller, Launcher::default())
+    }
+
+    /// As [`Client::open`], with this program as the daemon.
+    pub fn open_with(home: &Home, caller: Caller, launcher: Launcher) -> Result<Self, ClientError> {
+        let stream = start::connect_or_start(home, &launcher)?;
+        Ok(Self { home: home.clone(), caller, launcher, autostart: true, conn: Conn::new(stream), asked: None })
+    }
+
+    /// Reaches a daemon that runs already.
+    pub fn open_existing(home: &Home, caller: Caller) -> Result<Self, ClientError> {
+        let stream = start::connect(home)?.ok_or_else(|| ClientError::NoDaemon { home: home.root().to_owned() })?;
+        let conn = Conn::new(stream);
+        Ok(Self { home: home.clone(), caller, launcher: Launcher::default(), autostart: false, conn, asked: None })
+    }
+
+    /// The home whose daemon this is.
+    pub fn home(&self) -> &Home {
+        &self.home
+    }
+
+    /// Who asks.
+    pub fn caller(&self) -> &Caller {
+        &self.caller
+    }
+
+    /// Asks, and waits for the answer. An answer that is a fault comes as [`ClientError::Fault`].
+    pub fn call(&mut self, request: Request) -> Result<Reply, ClientError> {
+        self.begin(request)?;
+        loop {
+            if let Some(reply) = self.finish()? {
+                return Ok(reply);
+            }
+        }
+    }
+
+    /// Asks, and waits for the answer or until `stop` is readable; then nothing comes, the request is given up, and the
+    /// client is to be dropped (which frees the daemon's side).
+    pub fn call_until(&mut self, request: Request, stop: BorrowedFd<'_>) -> Result<Option<Reply>, ClientError> {
+        self.begin(request)?;
+        loop {
+            let ready = poll(&[(self.as_fd(), For::Read), (stop, For::Read)], None)?;
+            if ready.get(1).copied().unwrap_or(false) {
+                return Ok(None);
+            }
+            if let Some(reply) = self.finish()? {
+                return Ok(Some(reply));
+            }
+        }
+    }
+
+    /// Asks, and does not wait: the client is readable ([`AsFd`]) when [`Client::finish`] has something to read.
+    pub fn begin(&mut self, request: Request) -> Result<(), ClientError> {
+        if starts_task(&request) {
+            self.refuse_confined_daemon()?;
+        }
+        self.asked = Some(Asked { request, since: Instant::now(), tries: 0, upgraded: false });
+        self.send_asked()
+    }
+
+    /// The answer to the last [`Client::begin`], or nothing if the daemon went away and the request was sent anew.
+    pub fn finish(&mut self) -> Result<Option<Reply>, ClientError> {
+        match self.conn.receive() {
+            Ok(answer) => self.judge(answer),
+            Err(Broken::Error(error)) => Err(error),
+            Err(Broken::BeforeSent | Broken::AfterSent) => {
+                let Some(asked) = &self.asked else { return Err(ClientError::Unexpected) };
+                match &asked.request {
+                    Request::Stop => Ok(Some(Reply::Done)),
+                    request if may_repeat(request) => {
+                        self.reconnect()?;
+                        self.send_asked()?;
+                        Ok(None)
+                    }
+                    request => Err(ClientError::Gone { what: name(request) }),
+                }
+            }
+        }
+    }
+
+    /// Says something that is not answered. A daemon that is gone does not hear it.
+    pub fn send(&mut self, request: &Request) {
+        // The only such request is `Heard`; unsaid, the notice is offered again, which is the safe side.
+        let _unheard = self.conn.send(&self.caller, request);
+    }
+
+    /// The process id of the daemon.
+    pub fn daemon_pid(&self) -> Result<i32, ClientError> {
+        Ok(ringback_sys::socket::peer(self.conn.stream())?.pid)
+    }
+
+    /// Asks the daemon to leave, waits until it is gone, and starts one of our version. Tasks run on.
+    pub fn replace_daemon(&mut self) -> Result<(), ClientError> {
+        self.dismiss_daemon()?;
+        self.conn = Conn::new(start::connect_or_start(&self.home, &self.launcher)?);
+        Ok(())
+    }
+
+    /// Asks the daemon to leave and waits until its process is gone. Tasks run on.
+    pub fn dismiss_daemon(&mut self) -> Result<(), ClientError> {
+        let gone = ringback_sys::identity::who(self.daemon_pid()?).and_then(ringback_sys::pidfd::PidFd::open);
+        match self.conn.send(&self.caller, &Request::Stop) {
+            Ok(()) | Err(Broken::BeforeSent | Broken::AfterSent) => {}
+            Err(Broken::Error(error)) => return Err(error),
+        }
+        // The answer says that it will leave; the pidfd says that it has.
+        if let Ok(Answer { reply: Reply::Fault(fault), .. }) = self.conn.receive() {
+            return Err(ClientError::Fault(fault));
+        }
+        let Ok(gone) = gone else { return Ok(()) };
+        let ready = poll(&[(gone.as_fd(), For::Read)], Some(LEAVE_WAIT))?;
+        if ready.first().copied().unwrap_or(false) { Ok(()) } else { Err(ClientError::Unsteady { tries: 1 }) }
+    }
+
+    fn send_asked(&mut self) -> Result<(), ClientError> {
+        loop {
+            let Some(asked) = &mut self.asked else { return Ok(()) };
+            if asked.tries > RETRIES_MAX {
+                return Err(ClientError::Unsteady { tries: asked.tries });
+            }
+            shorten(&mut asked.request, &mut asked.since);
+            match self.conn.send(&self.caller, &asked.request) {
+                Ok(()) => return Ok(()),
+                Err(Broken::Error(error)) => return Err(error),
+                Err(_) => self.reconnect()?,
+            }
+        }
+    }
+
+    fn reconnect(&mut self) -> Result<(), ClientError> {
+        if let Some(asked) = &mut self.asked {
+            asked.tries += 1;
+        }
+        let stream = if self.autostart {
+            start::connect_or_start(&self.home, &self.launcher)?
+        } else {
+            start::connect(&self.home)?.ok_or_else(|| ClientError::NoDaemon { home: self.home.root().to_owned() })?
+        };
+        self.conn = Conn::new(stream);
+        Ok(())
+    }
+
+    /// Looks at who answered before looking at the answer.
+    fn judge(&mut self, answer: Answer) -> Result<Option<Reply>, ClientError> {
+        let Some(asked) = &mut self.asked else { return Err(ClientError::Unexpected) };
+        let older = is_older(&answer.version, VERSION);
+        let any_version = matches!(asked.request, Request::Status | Request::Stop);
+        let refused = matches!(&answer.reply, Reply::Fault(fault) if fault.code == FAULT_OLDER_DAEMON);
+        if refused || (answer.proto != PROTOCOL && !any_version) {
+            // Only a newer client replaces an older daemon, never the other way round, or two versions would take turns.
+            if !older || asked.upgraded || !self.autostart {
+                return Err(ClientError::Protocol { theirs: answer.version, older });
+            }
+            asked.upgraded = true;
+            self.replace_daemon()?;
+            self.send_asked()?;
+            return Ok(None);
+        }
+        let starts = starts_task(&asked.request);
+        self.asked = None;
+        match answer.reply {
+            Reply::Fault(fault) => Err(ClientError::Fault(fault)),
+            reply => {
+                if older && starts && self.autostart {
+                    // It understood us; the next request finds the new one.
+                    self.replace_daemon()?;
+                }
+                Ok(Some(reply))
+            }
+        }
+    }
+
+    /// A task started by a daemon in a sandbox would not see what its caller sees.
+    fn refuse_confined_daemon(&self) -> Result<(), ClientError> {
+        let peer = ringback_sys::socket::peer(self.conn.stream())?;
+        let (Ok(theirs), Ok(ours)) = (Confinement::of_peer(&peer), Confinement::own()) else {
+            // It cannot be seen from here, for example from another pid namespace: the daemon judges us instead.
+            return Ok(());
+        };
+        match theirs.beyond(&ours) {
+            // Two places that differ look confined to each other. If the sandbox is ours, the daemon says so itself.
+            Some(what) if own_is_confined().is_none() => Err(ClientError::DaemonConfined { what: what.to_owned() }),
+            _ => Ok(()),
+        }
+    }
+}
+
+impl AsFd for Client {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.conn.as_fd()
+    }
+}
+
+/// Takes the time that has passed off what a request may still wait.
+fn shorten(request: &mut Request, since: &mut Instant) {
+    if let Request::Wait { timeout_ms: Some(left), .. } | Request::Inbox { wait_ms: Some(left), .. } = request {
+        let now = Instant::now();
+        *left = left.saturating_sub(millis(now - *since));
+        *since = now;
+    }
+}
+
+fn starts_task(request: &Request) -> bool {
+    matches!(request, Request::Run(_) | Request::Retry { .. })
+}
+
+/// Whether asking twice does the same as asking once.
+fn may_repeat(request: &Request) -> bool {
+    match request {
+        Request::List { .. }
+        | Request::Show { .. }
+        | Request::Wait { .. }
+        | Request::Kill { .. }
+        | Request::Release { .. }
+        | Request::Inbox { .. }
+        | Request::Ack { .. }
+        | Request::SessionEnd { .. }
+        | Request::SessionWatch { .. }
+        | Request::SessionLease { .. }
+        | Request::Sessions
+        | Request::Status => true,
+        Request::Run(_)
+        | Request::Retry { .. }
+        | Request::Signal { .. }
+        | Request::Send { .. }
+        | Request::Heard { .. }
+        | Request::Remove { .. }
+        | Request::Prune { .. }
+        | Request::Stop => false,
+    }
+}
+
+/// The verb of a request that is not repeated.
+fn name(request: &Request) -> &'static str {
+    match request {
+        Request::Run(_) => "run",
+        Request::Retry { .. } => "retry",
+        Request::Signal { .. } => "kill --signal",
+        Request::Send { .. } => "send",
+        Request::Remove { .. } => "rm",
+        Request::Prune { .. } => "prune",
+        _ => "request",
+    }
+}
+
+/// Whether version `a` is older than `b`; what cannot be read is not older.
+fn is_older(a: &str, b: &str) -> bool {
+    let numbers = |version: &str| -> Option<[u64; 3]> {
+        let core = version.split(['-', '+']).next()?;
+        let mut parts = core.split('.').map(|part| part.parse().ok());
+        Some([parts.next()??, parts.next()??, parts.next()??])
+    };
+    matches!((numbers(a), numbers(b)), (Some(a), Some(b)) if a < b)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn versions_compare_by_number() {
+        assert!(is_older("0.9.0", "0.10.0"));
+        assert!(!is_older("0.10.0", "0.10.0") && !is_older("1.0.0", "0.10.0"));
+        assert!(!is_older("strange", "0.1.0") && !is_older("0.1", "0.1.1"));
+        assert!(is_older("0.1.0-rc.1", "0.1.1"));
+    }
+
+    #[test]
+    fn a_wait_that_is_taken_up_again_is_shorter() {
+        let mut request = Request::Wait { ids: Vec::new(), any: false, timeout_ms: Some(10_000) };
+        let mut since = Instant::now().checked_sub(Duration::from_secs(4)).unwrap();
+        shorten(&mut request, &mut since);
+        assert!(matches!(request, Request::Wait { timeout_ms: Some(5_000..=6_000), .. }));
+    }
+}

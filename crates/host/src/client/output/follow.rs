@@ -1,0 +1,99 @@
+//! Follows a running task's output: the kernel says when it grows, the daemon says when the task ends. Nothing is polled.
+
+use std::io;
+use std::os::fd::{AsFd as _, BorrowedFd};
+use std::path::{Path, PathBuf};
+
+use ringback_sys::watch::{FileWatch, For, poll};
+
+use super::super::{Client, ClientError};
+use crate::wire::{Reply, Request, TaskObject};
+
+/// What came next.
+pub enum Turn {
+    /// There may be more to read.
+    Grown,
+    /// The task has ended; what is there now is all that its main process wrote.
+    Ended(Box<TaskObject>),
+    /// The descriptor that was given to [`Follow::next`] is readable.
+    Interrupted,
+}
+
+/// A task that is followed, over a client of its own.
+pub struct Follow {
+    client: Client,
+    output: PathBuf,
+    watch: Option<FileWatch>,
+    on_file: bool,
+}
+
+impl Follow {
+    /// Begins to follow. Read what is there only after this, so that nothing falls between.
+    pub fn start(mut client: Client, task: &TaskObject) -> Result<Self, ClientError> {
+        let output = PathBuf::from(&task.output.path);
+        client.begin(Request::Wait { ids: vec![task.id.clone()], any: false, timeout_ms: None })?;
+        let (watch, on_file) = watch(&output)?;
+        Ok(Self { client, output, watch, on_file })
+    }
+
+    /// Waits for what comes next, or until `stop` is readable.
+    pub fn next(&mut self, stop: Option<BorrowedFd<'_>>) -> Result<Turn, ClientError> {
+        loop {
+            let mut fds = vec![(self.client.as_fd(), For::Read)];
+            fds.extend(self.watch.as_ref().map(|watch| (watch.as_fd(), For::Read)));
+            fds.extend(stop.map(|stop| (stop, For::Read)));
+            let ready = poll(&fds, None)?;
+            if stop.is_some() && ready.last() == Some(&true) {
+                return Ok(Turn::Interrupted);
+            }
+            if ready.first() == Some(&true) {
+                if let Some(task) = self.ended()? {
+                    return Ok(Turn::Ended(task));
+                }
+            } else if self.grown()? {
+                return Ok(Turn::Grown);
+            }
+        }
+    }
+
+    fn ended(&mut self) -> Result<Option<Box<TaskObject>>, ClientError> {
+        match self.client.finish()? {
+            None => Ok(None),
+            Some(Reply::Tasks { mut tasks, mut faults, .. }) => match (tasks.pop(), faults.pop()) {
+                (Some(task), _) => Ok(Some(Box::new(task))),
+                (None, Some(fault)) => Err(ClientError::Fault(fault)),
+                (None, None) => Err(ClientError::Unexpected),
+            },
+            Some(_) => Err(ClientError::Unexpected),
+        }
+    }
+
+    /// Whether the output changed. An output that was not there yet is watched as soon as its folder says that it is.
+    fn grown(&mut self) -> io::Result<bool> {
+        let Some(seen) = &self.watch else { return Ok(false) };
+        let any = seen.drain()?;
+        if !self.on_file && self.output.exists() {
+            (self.watch, self.on_file) = watch(&self.output)?;
+            return Ok(true);
+        }
+        Ok(any && self.on_file)
+    }
+}
+
+/// A watch on the output, or on its folder while there is none; whether it is on the output.
+fn watch(output: &Path) -> io::Result<(Option<FileWatch>, bool)> {
+    match FileWatch::modify(output) {
+        Ok(watch) => return Ok((Some(watch), true)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+        Err(error) => return Err(error),
+    }
+    let Some(folder) = output.parent() else { return Ok((None, false)) };
+    match FileWatch::modify(folder) {
+        // It may have come between the two looks.
+        Ok(watch) if !output.exists() => Ok((Some(watch), false)),
+        Ok(_) => Ok((Some(FileWatch::modify(output)?), true)),
+        // No folder: the task never ran, and its end is all that can come.
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok((None, false)),
+        Err(error) => Err(error),
+    }
+}

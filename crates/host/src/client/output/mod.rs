@@ -1,0 +1,299 @@
+//! A task's output as doors read it: by bytes, by lines, from the end, by stream and by time, in constant memory.
+
+mod facts;
+mod follow;
+mod index;
+mod lines;
+
+use std::fs::File;
+use std::io;
+use std::ops::Range;
+use std::os::unix::fs::FileExt as _;
+use std::path::Path;
+
+pub use facts::{Facts, facts};
+pub use follow::{Follow, Turn};
+pub use lines::{LINE_BYTES_MAX, Line, LineSink, Lines};
+pub use ringback_sys::form::index::Stream;
+
+use crate::wire::TaskObject;
+use index::Index;
+
+/// How much is read at once.
+const BLOCK_BYTES: usize = 64 << 10;
+
+/// A piece of output, in order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Piece<'a> {
+    /// Bytes of one stream.
+    Bytes {
+        /// Where the first of them is in the output.
+        offset: u64,
+        /// The bytes.
+        bytes: &'a [u8],
+        /// Which stream they are of.
+        stream: Stream,
+        /// When they came, milliseconds after 1970; nothing if it was not noted.
+        wall_ms: Option<u64>,
+    },
+    /// Bytes that are not there.
+    Gap(&'a Gap),
+}
+
+/// Bytes of an output that were not kept.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Gap {
+    /// First missing byte.
+    pub from: u64,
+    /// First byte that is there again.
+    pub to: u64,
+    /// Why.
+    pub why: String,
+}
+
+/// The open output of one task.
+pub struct Output {
+    file: File,
+    index: Index,
+    gaps: Vec<Gap>,
+}
+
+impl Output {
+    /// Opens the output of this task; nothing if it has none yet.
+    pub fn open(task: &TaskObject) -> io::Result<Option<Self>> {
+        let gaps = task.output.gaps.iter().map(|(from, to, why)| Gap { from: *from, to: *to, why: why.clone() });
+        Self::open_at(Path::new(&task.output.path), Path::new(&task.output.index_path), gaps.collect())
+    }
+
+    fn open_at(path: &Path, index_path: &Path, mut gaps: Vec<Gap>) -> io::Result<Option<Self>> {
+        let file = match File::open(path) {
+            Ok(file) => file,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            Err(error) => return Err(error),
+        };
+        gaps.sort_by_key(|gap| gap.from);
+        Ok(Some(Self { file, index: Index::open(index_path)?, gaps }))
+    }
+
+    /// How many bytes there are now, gaps included.
+    pub fn len(&self) -> io::Result<u64> {
+        Ok(self.file.metadata()?.len())
+    }
+
+    /// Whether there is nothing yet.
+    pub fn is_empty(&self) -> io::Result<bool> {
+        Ok(self.len()? == 0)
+    }
+
+    /// Takes over what the task now says about missing bytes.
+    pub fn update_gaps(&mut self, task: &TaskObject) {
+        self.gaps.clear();
+        self.gaps.extend(task.output.gaps.iter().map(|(from, to, why)| Gap { from: *from, to: *to, why: why.clone() }));
+        self.gaps.sort_by_key(|gap| gap.from);
+    }
+
+    /// The missing bytes.
+    pub fn gaps(&self) -> &[Gap] {
+        &self.gaps
+    }
+
+    /// Where the first byte that came at or after this time is.
+    pub fn offset_at(&mut self, wall_ms: u64) -> io::Result<u64> {
+        match self.index.offset_at(wall_ms)? {
+            Some(offset) => Ok(offset),
+            None => self.len(),
+        }
+    }
+
+    /// Gives every piece of `range` to `sink`, and says where it stopped (before the end where the file is shorter).
+    ///
+    /// With `labels`, pieces are split where the stream or the time changes; without, the index is not read.
+    pub fn scan(
+        &mut self,
+        range: Range<u64>,
+        labels: bool,
+        sink: &mut dyn FnMut(Piece<'_>) -> io::Result<()>,
+    ) -> io::Result<u64> {
+        let mut block = vec![0; BLOCK_BYTES];
+        let mut at = range.start;
+        while at < range.end {
+            if let Some(gap) = self.gaps.iter().find(|gap| gap.from <= at && at < gap.to) {
+                sink(Piece::Gap(gap))?;
+                at = gap.to;
+                continue;
+            }
+            let next_gap = self.gaps.iter().map(|gap| gap.from).filter(|from| *from > at).min().unwrap_or(u64::MAX);
+            let want = usize::try_from(range.end.min(next_gap) - at).unwrap_or(usize::MAX).min(BLOCK_BYTES);
+            let count = self.file.read_at(&mut block[..want], at)?;
+            if count == 0 {
+                break;
+            }
+            if labels {
+                self.label(at, &block[..count], sink)?;
+            } else {
+                sink(Piece::Bytes { offset: at, bytes: &block[..count], stream: Stream::Merged, wall_ms: None })?;
+            }
+            at += count as u64;
+        }
+        Ok(at.min(range.end))
+    }
+
+    /// Splits bytes where the index does. An entry is written before its bytes, so what was read is in the index already.
+    fn label(&mut self, at: u64, bytes: &[u8], sink: &mut dyn FnMut(Piece<'_>) -> io::Result<()>) -> io::Result<()> {
+        let mut number = self.index.find_offset(at)?;
+        let mut done = 0;
+        while done < bytes.len() {
+            let offset = at + done as u64;
+            let entry = match number {
+                Some(number) => self.index.entry(number)?,
+                None => None,
+            };
+            let next = number.map_or(0, |number| number + 1);
+            let until = self.index.entry(next)?.map_or(u64::MAX, |entry| entry.offset);
+            let end = usize::try_from(until.saturating_sub(at)).unwrap_or(usize::MAX).min(bytes.len());
+            if end > done {
+                let stream = entry.map_or(Stream::Merged, |entry| entry.stream);
+                let wall_ms = entry.map(|entry| entry.wall_ms);
+                sink(Piece::Bytes { offset, bytes: &bytes[done..end], stream, wall_ms })?;
+                done = end;
+            }
+            number = Some(next);
+        }
+        Ok(())
+    }
+
+    /// Where the last `count` lines before `end` begin, by reading backwards.
+    pub fn tail_start(&self, count: u64, end: u64) -> io::Result<u64> {
+        if count == 0 {
+            return Ok(end);
+        }
+        let mut block = vec![0; BLOCK_BYTES];
+        let (mut seen, mut high) = (0, end);
+        while high > 0 {
+            if let Some(gap) = self.gaps.iter().find(|gap| gap.from < high && high <= gap.to) {
+                high = gap.from;
+                continue;
+            }
+            let floor = self.gaps.iter().map(|gap| gap.to).filter(|to| *to < high).max().unwrap_or(0);
+            let low = high.saturating_sub(BLOCK_BYTES as u64).max(floor);
+            let length = usize::try_from(high - low).unwrap_or(BLOCK_BYTES);
+            self.file.read_exact_at(&mut block[..length], low)?;
+            for (at, _) in block[..length].iter().enumerate().rev().filter(|(_, byte)| **byte == b'\n') {
+                let after = low + at as u64 + 1;
+                // The newline that ends the last line does not begin another one.
+                if after < end {
+                    seen += 1;
+                    if seen == count {
+                        return Ok(after);
+                    }
+                }
+            }
+            high = low;
+        }
+        Ok(0)
+    }
+
+    /// Exactly these bytes, as far as they are there; a gap reads as nothing.
+    pub fn read(&mut self, range: Range<u64>) -> io::Result<Vec<u8>> {
+        let mut all = Vec::new();
+        self.scan(range, false, &mut |piece| {
+            if let Piece::Bytes { bytes, .. } = piece {
+                all.extend_from_slice(bytes);
+            }
+            Ok(())
+        })?;
+        Ok(all)
+    }
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use super::*;
+    use ringback_sys::form::index::Entry;
+    use std::io::Write as _;
+
+    pub(super) struct Sample {
+        _dir: tempfile::TempDir,
+        pub(super) output: Output,
+    }
+
+    /// An output of these bytes, with these index entries (offset, time, stream) and gaps.
+    pub(super) fn sample(bytes: &[u8], entries: &[(u64, u64, Stream)], gaps: &[(u64, u64)]) -> Sample {
+        let dir = tempfile::tempdir().unwrap();
+        let (path, index_path) = (dir.path().join("output"), dir.path().join("output.idx"));
+        std::fs::write(&path, bytes).unwrap();
+        let mut index = File::create(&index_path).unwrap();
+        for (offset, wall_ms, stream) in entries {
+            index.write_all(&Entry { offset: *offset, wall_ms: *wall_ms, stream: *stream }.encode()).unwrap();
+        }
+        let gaps = gaps.iter().map(|(from, to)| Gap { from: *from, to: *to, why: "output_limit".to_owned() });
+        let output = Output::open_at(&path, &index_path, gaps.collect()).unwrap().unwrap();
+        Sample { _dir: dir, output }
+    }
+
+    fn pieces(sample: &mut Sample, range: Range<u64>, labels: bool) -> Vec<String> {
+        let mut all = Vec::new();
+        let mut sink = |piece: Piece<'_>| {
+            all.push(match piece {
+                Piece::Gap(gap) => format!("gap {}..{}", gap.from, gap.to),
+                Piece::Bytes { offset, bytes, stream, wall_ms } => {
+                    format!("{offset} {} {stream:?} {wall_ms:?}", String::from_utf8_lossy(bytes))
+                }
+            });
+            Ok(())
+        };
+        sample.output.scan(range, labels, &mut sink).unwrap();
+        all
+    }
+
+    #[test]
+    fn bytes_are_told_apart_by_stream_and_time() {
+        use Stream::{Stderr, Stdout};
+        let entries = [(0, 100, Stdout), (3, 100, Stderr), (5, 120, Stdout)];
+        let mut sample = sample(b"outerout", &entries, &[]);
+        assert_eq!(
+            pieces(&mut sample, 0..8, true),
+            ["0 out Stdout Some(100)", "3 er Stderr Some(100)", "5 out Stdout Some(120)"]
+        );
+        assert_eq!(pieces(&mut sample, 4..6, true), ["4 r Stderr Some(100)", "5 o Stdout Some(120)"]);
+        assert_eq!(pieces(&mut sample, 2..99, false), ["2 terout Merged None"]);
+        assert_eq!(sample.output.offset_at(101).unwrap(), 5);
+        assert_eq!(sample.output.offset_at(121).unwrap(), 8);
+    }
+
+    #[test]
+    fn without_an_index_everything_is_merged() {
+        let mut sample = sample(b"ab", &[], &[]);
+        assert_eq!(pieces(&mut sample, 0..2, true), ["0 ab Merged None"]);
+    }
+
+    #[test]
+    fn a_gap_is_told_once_and_not_read() {
+        let mut sample = sample(b"head\0\0\0\0tail", &[], &[(4, 8)]);
+        assert_eq!(pieces(&mut sample, 0..12, false), ["0 head Merged None", "gap 4..8", "8 tail Merged None"]);
+        assert_eq!(pieces(&mut sample, 5..12, false), ["gap 4..8", "8 tail Merged None"]);
+        assert_eq!(sample.output.read(0..12).unwrap(), b"headtail");
+    }
+
+    #[test]
+    fn the_last_lines_are_found_from_behind() {
+        let start = |text: &[u8], count| sample(text, &[], &[]).output.tail_start(count, text.len() as u64).unwrap();
+        assert_eq!(start(b"a\nb\nc\n", 1), 4);
+        assert_eq!(start(b"a\nb\nc", 1), 4);
+        assert_eq!(start(b"a\nb\nc\n", 2), 2);
+        assert_eq!(start(b"a\nb\nc\n", 3), 0);
+        assert_eq!(start(b"a\nb\nc\n", 99), 0);
+        assert_eq!(start(b"a\nb\n", 0), 4);
+        assert_eq!(start(b"\n\n\n", 2), 1);
+        let long = [vec![b'x'; 3 * BLOCK_BYTES], b"\nlast\n".to_vec()].concat();
+        assert_eq!(start(&long, 1), 3 * BLOCK_BYTES as u64 + 1);
+        assert_eq!(start(&long, 2), 0);
+    }
+
+    #[test]
+    fn lines_before_a_gap_are_found_across_it() {
+        let sample = sample(b"a\nb\n\0\0\0\0c\nd\n", &[], &[(4, 8)]);
+        assert_eq!(sample.output.tail_start(2, 12).unwrap(), 4);
+        assert_eq!(sample.output.tail_start(3, 12).unwrap(), 2);
+    }
+}

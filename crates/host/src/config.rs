@@ -1,0 +1,221 @@
+//! What the user may set: `$XDG_CONFIG_HOME/ringback/config.toml`.
+
+use std::env;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use serde::Deserialize;
+
+use crate::quantity::{self, QuantityError};
+
+/// Longest config file that is read, bytes: a config is a page, not a data file.
+const CONFIG_BYTES_MAX: u64 = 1 << 20;
+
+/// The settings, with their defaults filled in.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Config {
+    /// Wall-clock limit of a task that names none.
+    pub default_timeout: Option<Duration>,
+    /// How long TERM may take before KILL.
+    pub grace: Duration,
+    /// Cap of one task's output on disk, bytes; 0 is none.
+    pub max_output: u64,
+    /// How many tasks run at once; the others are queued.
+    pub max_running: u32,
+    /// What happens to callers that are more confined than the daemon.
+    pub confined: Confined,
+    /// How long ended tasks are kept when `prune` names no age.
+    pub keep: Duration,
+    /// The words of the shell that runs scripts.
+    pub shell: String,
+}
+
+/// What happens to callers that are more confined than the daemon.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Confined {
+    /// They are refused, so that nobody leaves a sandbox through the socket.
+    #[default]
+    Refuse,
+    /// They are served.
+    Allow,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self {
+            default_timeout: None,
+            grace: Duration::from_secs(10),
+            max_output: 1 << 30,
+            max_running: 4096,
+            confined: Confined::Refuse,
+            keep: Duration::from_hours(7 * 24),
+            shell: "sh".to_owned(),
+        }
+    }
+}
+
+/// Why the config cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum ConfigError {
+    /// It cannot be read.
+    #[error("cannot read config {}", path.display())]
+    Read {
+        /// Which file.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// It is not TOML, or has a key or value that is not known. The message carries key, line and column.
+    #[error("config {} is not valid: {message}", path.display())]
+    Invalid {
+        /// Which file.
+        path: PathBuf,
+        /// What, and in which line.
+        message: String,
+    },
+    /// A value is not what the key means.
+    #[error("config {}: `{key}`: {message}", path.display())]
+    Value {
+        /// Which file.
+        path: PathBuf,
+        /// Which key.
+        key: &'static str,
+        /// What is wrong.
+        message: String,
+    },
+}
+
+impl ConfigError {
+    /// What can be done next.
+    pub fn hint(&self) -> String {
+        match self {
+            Self::Read { path, .. } => format!("make {} readable, or move it away to use the defaults", path.display()),
+            Self::Invalid { .. } | Self::Value { .. } => {
+                "known keys: default_timeout, grace, max_output, max_running, confined, keep, shell".to_owned()
+            }
+        }
+    }
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+struct Raw {
+    default_timeout: Option<String>,
+    grace: Option<String>,
+    max_output: Option<String>,
+    max_running: Option<u32>,
+    confined: Option<Confined>,
+    keep: Option<String>,
+    shell: Option<String>,
+}
+
+impl Config {
+    /// Where the config is looked for, or nothing where neither `XDG_CONFIG_HOME` nor `HOME` is set.
+    pub fn path() -> Option<PathBuf> {
+        let base = crate::home::absolute_var("XDG_CONFIG_HOME").or_else(|| {
+            env::var_os("HOME").filter(|home| !home.is_empty()).map(|home| Path::new(&home).join(".config"))
+        })?;
+        Some(base.join("ringback").join("config.toml"))
+    }
+
+    /// The user's config; without a file, the defaults.
+    pub fn load() -> Result<Self, ConfigError> {
+        Self::path().map_or_else(|| Ok(Self::default()), |path| Self::load_from(&path))
+    }
+
+    /// The config in this file; if there is none, the defaults.
+    pub fn load_from(path: &Path) -> Result<Self, ConfigError> {
+        let read = |source| ConfigError::Read { path: path.to_owned(), source };
+        match fs::metadata(path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Self::default()),
+            Err(error) => return Err(read(error)),
+            Ok(meta) if meta.len() > CONFIG_BYTES_MAX => {
+                return Err(read(io::Error::new(io::ErrorKind::FileTooLarge, "longer than 1 MiB")));
+            }
+            Ok(_) => {}
+        }
+        Self::parse(&fs::read_to_string(path).map_err(read)?, path)
+    }
+
+    fn parse(text: &str, path: &Path) -> Result<Self, ConfigError> {
+        let raw: Raw = toml::from_str(text)
+            .map_err(|error| ConfigError::Invalid { path: path.to_owned(), message: located(text, &error) })?;
+        let defaults = Self::default();
+        let value = |key, result: Result<_, QuantityError>| {
+            result.map_err(|error| ConfigError::Value { path: path.to_owned(), key, message: error.to_string() })
+        };
+        let time = |key, text: Option<String>| match text {
+            Some(text) => value(key, quantity::duration(&text)).map(Some),
+            None => Ok(None),
+        };
+        let max_output = match raw.max_output {
+            Some(text) => quantity::size(&text).map_err(|error| ConfigError::Value {
+                path: path.to_owned(),
+                key: "max_output",
+                message: error.to_string(),
+            })?,
+            None => defaults.max_output,
+        };
+        Ok(Self {
+            default_timeout: time("default_timeout", raw.default_timeout)?.filter(|limit| !limit.is_zero()),
+            grace: time("grace", raw.grace)?.unwrap_or(defaults.grace),
+            max_output,
+            max_running: raw.max_running.unwrap_or(defaults.max_running).max(1),
+            confined: raw.confined.unwrap_or_default(),
+            keep: time("keep", raw.keep)?.unwrap_or(defaults.keep),
+            shell: raw.shell.filter(|shell| !shell.trim().is_empty()).unwrap_or(defaults.shell),
+        })
+    }
+}
+
+/// The parser's message with the line it is about: `unknown field `grce` (line 3)`.
+fn located(text: &str, error: &toml::de::Error) -> String {
+    let message = error.message().trim_end();
+    match error.span() {
+        Some(span) => {
+            let line = text.get(..span.start).map_or(0, |before| before.matches('\n').count()) + 1;
+            format!("{message} (line {line})")
+        }
+        None => message.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(text: &str) -> Result<Config, String> {
+        Config::parse(text, Path::new("/c/config.toml")).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn an_empty_config_is_the_defaults_and_a_full_one_is_read() {
+        assert_eq!(check(""), Ok(Config::default()));
+        let config = check(
+            "default_timeout = '1h'\ngrace = '3s'\nmax_output = '10MiB'\nmax_running = 7\nconfined = 'allow'\nkeep = '1d'\nshell = 'bash -e'",
+        );
+        let expected = Config {
+            default_timeout: Some(Duration::from_hours(1)),
+            grace: Duration::from_secs(3),
+            max_output: 10 << 20,
+            max_running: 7,
+            confined: Confined::Allow,
+            keep: Duration::from_hours(24),
+            shell: "bash -e".to_owned(),
+        };
+        assert_eq!(config, Ok(expected));
+    }
+
+    #[test]
+    fn a_mistake_is_named_with_its_key_and_line() {
+        let unknown = check("grace = '3s'\ngrce = '3s'\n").unwrap_err();
+        assert!(unknown.contains("grce") && unknown.contains("line 2"), "{unknown}");
+        let value = check("grace = 'soon'").unwrap_err();
+        assert!(value.contains("`grace`") && value.contains("soon"), "{value}");
+        let choice = check("confined = 'maybe'").unwrap_err();
+        assert!(choice.contains("maybe") && choice.contains("line 1"), "{choice}");
+    }
+}

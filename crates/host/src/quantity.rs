@@ -1,0 +1,57 @@
+//! Durations and sizes as people write them: `90s`, `1h30m`, `512MiB`, `2G`.
+
+use std::time::Duration;
+
+/// Why a text is not a quantity.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum QuantityError {
+    /// Not a duration.
+    #[error("`{0}` is not a duration (write it like 90s, 5m or 1h30m)")]
+    Duration(String),
+    /// Not a size.
+    #[error("`{0}` is not a size (write it like 512MiB, 2G or 1000000)")]
+    Size(String),
+}
+
+/// Reads a duration; a bare number is seconds, as for sleep(1).
+pub fn duration(text: &str) -> Result<Duration, QuantityError> {
+    let trimmed = text.trim();
+    let wrong = || QuantityError::Duration(text.to_owned());
+    if let Ok(seconds) = trimmed.parse::<f64>() {
+        // Duration::try_from_secs_f64 refuses negative and endless numbers.
+        return Duration::try_from_secs_f64(seconds).map_err(|_| wrong());
+    }
+    humantime::parse_duration(trimmed).map_err(|_| wrong())
+}
+
+/// Reads a size in bytes; `K`, `M`, `G` are powers of 1000, `KiB`, `MiB`, `GiB` powers of 1024.
+pub fn size(text: &str) -> Result<u64, QuantityError> {
+    text.trim().parse::<bytesize::ByteSize>().map(|size| size.0).map_err(|_| QuantityError::Size(text.to_owned()))
+}
+
+/// A duration in milliseconds, at most `u64::MAX`.
+pub fn millis(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+}
+
+/// A size for people, for example `1.5 MiB`.
+pub fn size_text(bytes: u64) -> String {
+    bytesize::ByteSize(bytes).display().iec().to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn durations_and_sizes_read_as_people_write_them() {
+        assert_eq!(duration("90s"), Ok(Duration::from_secs(90)));
+        assert_eq!(duration("1h30m"), Ok(Duration::from_mins(90)));
+        assert_eq!(duration("250ms"), Ok(Duration::from_millis(250)));
+        assert_eq!(duration("1.5"), Ok(Duration::from_millis(1500)));
+        assert!(duration("soon").is_err() && duration("-3").is_err() && duration("").is_err());
+        assert_eq!(size("512MiB"), Ok(512 << 20));
+        assert_eq!(size("2G"), Ok(2_000_000_000));
+        assert!(size("lots").is_err());
+    }
+}
