@@ -16,7 +16,7 @@
 //! | root in a container, `docker exec`, a hardened pod | pid 1 has the same filter, `no_new_privs`, namespaces | free |
 //! | rootless container | a user namespace of many ids, the same as pid 1's | free |
 //! | Landlock or seccomp shell (both set `no_new_privs`) | flags that init does not have | confined |
-//! | bubblewrap, host pids visible | `no_new_privs`, other mount ids, other uid map than pid 1 | confined |
+//! | bubblewrap, host pids visible | `no_new_privs`, other mount ids, uid map or network files than pid 1, pid numbers of its own | confined |
 //! | bubblewrap with its own pid namespace | pid 1 is as confined as we, but it is the sandbox's own program, or the user namespace holds a single id, as only an unprivileged process makes for itself | confined |
 //! | container with the host's pids (`--pid=host`) | other mount ids than pid 1 | confined: it is, compared with what it sees |
 //!
@@ -24,7 +24,7 @@
 //! just like us and has neither mark; flags of one thread alone (threads share their memory, so no boundary runs
 //! between them); an already connected socket that somebody outside hands in.
 
-use std::{fs, io};
+use std::{fs, io, os::unix::fs::MetadataExt as _};
 
 use crate::{pidfd::PidFd, socket::Peer};
 
@@ -135,6 +135,9 @@ pub fn own_is_confined() -> Option<&'static str> {
         init_mounts: read("/proc/1/mountinfo"),
         own_uid_map: read("/proc/self/uid_map"),
         init_uid_map: read("/proc/1/uid_map"),
+        own_net: network("/proc/self"),
+        init_net: network("/proc/1"),
+        own_pids: value(&own, "NSpid").map_or(1, |pids| pids.split_ascii_whitespace().count()),
         init_name: read("/proc/1/comm"),
     };
     seen.verdict()
@@ -155,6 +158,11 @@ struct Surroundings {
     init_mounts: Option<String>,
     own_uid_map: Option<String>,
     init_uid_map: Option<String>,
+    /// Inode of `/proc/PID/net/dev`, of which each network namespace has its own.
+    own_net: Option<u64>,
+    init_net: Option<u64>,
+    /// How many pids we have, from the namespace of the visible `/proc` inwards (`NSpid`, proc(5)).
+    own_pids: usize,
     init_name: Option<String>,
 }
 
@@ -165,7 +173,7 @@ impl Surroundings {
 
     /// Differences that show also where the links in `/proc/1/ns` may not be read.
     fn other_maps(&self) -> Option<&'static str> {
-        let [(_, other_user), (_, other_mount), ..] = NAMESPACES;
+        let [(_, other_user), (_, other_mount), (_, other_pid), (_, other_net)] = NAMESPACES;
         if let (Some(own), Some(init)) = (&self.own_uid_map, &self.init_uid_map)
             && own != init
         {
@@ -178,7 +186,11 @@ impl Surroundings {
         {
             return Some(other_mount);
         }
-        None
+        if self.own_pids > 1 {
+            return Some(other_pid);
+        }
+        let nets = self.own_net.zip(self.init_net);
+        nets.is_some_and(|(own, init)| own != init).then_some(other_net)
     }
 
     /// Marks of a sandbox whose pid 1 is inside it.
@@ -203,6 +215,10 @@ fn maps_a_single_user(map: &str) -> bool {
     let mut lines = map.lines();
     let only = lines.next().and_then(|line| line.split_ascii_whitespace().nth(2)) == Some("1");
     only && lines.next().is_none()
+}
+
+fn network(entry: &str) -> Option<u64> {
+    Some(fs::metadata(format!("{entry}/net/dev")).ok()?.ino())
 }
 
 fn namespace(entry: &str, kind: &str) -> io::Result<String> {
@@ -245,6 +261,9 @@ mod tests {
             init_mounts: Some("21 1 8:1 / / rw - ext4 /dev/sda rw\n".into()),
             own_uid_map: Some(HOST_MAP.into()),
             init_uid_map: Some(HOST_MAP.into()),
+            own_net: Some(7),
+            init_net: Some(7),
+            own_pids: 1,
             init_name: Some("systemd\n".into()),
         }
     }
@@ -265,7 +284,14 @@ mod tests {
         let podman = Surroundings { own_uid_map: Some(rootless.into()), init_uid_map: Some(rootless.into()), ..free() };
         assert_eq!(podman.verdict(), None);
         // What may not be read speaks neither for nor against.
-        let blind = Surroundings { own_mounts: None, init_mounts: None, init_uid_map: None, init_name: None, ..free() };
+        let blind = Surroundings {
+            own_mounts: None,
+            init_mounts: None,
+            init_uid_map: None,
+            init_net: None,
+            init_name: None,
+            ..free()
+        };
         assert_eq!(blind.verdict(), None);
     }
 
@@ -281,6 +307,10 @@ mod tests {
         let one = Some("      1000       1000          1\n".to_string());
         let users = Surroundings { own_uid_map: one.clone(), ..free() };
         assert_eq!(users.verdict(), Some("it is in another user namespace"));
+        let net = Surroundings { own_net: Some(8), ..free() };
+        assert_eq!(net.verdict(), Some("it is in another network namespace"));
+        let pids = Surroundings { own_pids: 2, ..free() };
+        assert_eq!(pids.verdict(), Some("it is in another pid namespace"));
         // bubblewrap with its own pid namespace: pid 1 is in the sandbox as well.
         let inner = Surroundings { own_uid_map: one.clone(), init_uid_map: one, ..free() };
         assert_eq!(inner.verdict(), Some("it is inside a sandbox"));
@@ -360,20 +390,26 @@ mod tests {
     }
 
     #[test]
-    fn a_shell_that_gave_up_privileges_knows_it() {
-        // The question is asked of the child itself: this very test binary runs below setpriv(1).
+    fn a_sandboxed_shell_knows_it() {
+        // The question is asked of the child itself: this very test binary runs below the wrapper.
         if own_is_confined().is_some() {
             return;
         }
-        let own = std::env::current_exe().unwrap();
-        let answer = Command::new("setpriv")
-            .arg("--no-new-privs")
-            .arg(own)
-            .args(["--exact", "confine::tests::tells_its_confinement", "--nocapture"])
-            .env("RINGBACK_TEST_TELL", "1")
-            .output()
-            .unwrap();
-        assert!(String::from_utf8_lossy(&answer.stdout).contains(NO_NEW_PRIVS), "{answer:?}");
+        for (wrap, why) in [
+            (["setpriv", "--no-new-privs"].as_slice(), NO_NEW_PRIVS),
+            (&["unshare", "--user", "--map-root-user", "--pid", "--fork", "--mount-proc"], "it is inside a sandbox"),
+            (&["unshare", "--pid", "--fork"], "it is in another pid namespace"),
+            (&["unshare", "--net"], "it is in another network namespace"),
+            (&["unshare", "--mount"], "it is in another mount namespace"),
+        ] {
+            let mut command = Command::new(wrap[0]);
+            command.args(&wrap[1..]).arg(std::env::current_exe().unwrap());
+            command.args(["--exact", "confine::tests::tells_its_confinement", "--nocapture"]);
+            let answer = command.env("RINGBACK_TEST_TELL", "1").output().unwrap();
+            let told = String::from_utf8_lossy(&answer.stdout);
+            // Where this machine does not let us make the namespace, nothing is told.
+            assert!(!answer.status.success() && wrap[0] == "unshare" || told.contains(why), "{wrap:?} {answer:?}");
+        }
     }
 
     #[test]
