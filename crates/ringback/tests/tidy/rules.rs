@@ -16,6 +16,8 @@ const LAYERS: [(&str, &[&str]); 4] = [
     (
         "host",
         &[
+            "bytesize",
+            "humantime",
             "jiff",
             "mio",
             "regex",
@@ -26,6 +28,7 @@ const LAYERS: [(&str, &[&str]); 4] = [
             "serde",
             "serde_bytes",
             "serde_json",
+            "sha2",
             "thiserror",
             "toml",
         ],
@@ -39,6 +42,7 @@ const LAYERS: [(&str, &[&str]); 4] = [
             "clap_mangen",
             "humantime",
             "jiff",
+            "regex",
             "ringback-core",
             "ringback-host",
             "ringback-sys",
