@@ -25,8 +25,8 @@ pub fn exclusive(file: &File) -> io::Result<()> {
 
 /// Whether somebody holds the lock of this file.
 ///
-/// The look itself is a shared lock for a moment, so whoever takes the lock for life must wait for it (a keeper takes
-/// `LOCK_EX` without `LOCK_NB`).
+/// The look is itself a shared lock for a moment, and turns away a holder-to-be that does not wait (a keeper at its
+/// start). So only he looks who then starts another one: the daemon, and nobody beside it.
 pub fn is_held(path: &Path) -> io::Result<bool> {
     let file = open(path, OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NONBLOCK, Mode::empty())?;
     match flock(&file, FlockOperation::NonBlockingLockShared) {
