@@ -91,27 +91,27 @@ mod tests {
     use super::*;
     use crate::outcome::{Cause, LostWhy};
 
-    fn say(outcome: Outcome) -> String {
-        verdict(&outcome, |n| format!("SIG{n}"))
+    fn say(outcome: &Outcome) -> String {
+        verdict(outcome, |n| format!("SIG{n}"))
     }
 
     #[test]
     fn only_an_exit_with_zero_reads_as_success() {
-        assert_eq!(say(Outcome::Exited { code: 0 }), "SUCCEEDED exit 0");
-        assert_eq!(say(Outcome::Exited { code: 3 }), "FAILED exit 3");
+        assert_eq!(say(&Outcome::Exited { code: 0 }), "SUCCEEDED exit 0");
+        assert_eq!(say(&Outcome::Exited { code: 3 }), "FAILED exit 3");
         assert_eq!(
-            say(Outcome::TimedOut { cause: Cause::Wall, real: WaitStatus::Exited(0) }),
+            say(&Outcome::TimedOut { cause: Cause::Wall, real: WaitStatus::Exited(0) }),
             "TIMED OUT (wall limit, it then returned 0)"
         );
         assert_eq!(
-            say(Outcome::Killed {
+            say(&Outcome::Killed {
                 cause: Cause::Request,
                 by: Some("a".into()),
                 real: Some(WaitStatus::Signaled { signal: 9, core: false })
             }),
             "KILLED by a (request, SIG9)"
         );
-        assert_eq!(say(Outcome::Lost { why: LostWhy::Reboot }), "LOST outcome unknown (reboot)");
+        assert_eq!(say(&Outcome::Lost { why: LostWhy::Reboot }), "LOST outcome unknown (reboot)");
     }
 
     #[test]
