@@ -102,6 +102,16 @@ impl Board {
         effects
     }
 
+    /// Whether asking for this would make a new task.
+    pub fn would_insert(&self, ask: &Ask) -> bool {
+        ask.if_running == IfRunning::Replace || self.taken(ask).is_none()
+    }
+
+    /// A task could not be recorded after all: it never was.
+    pub fn forget(&mut self, id: TaskId) {
+        self.set(id, State::Closed);
+    }
+
     /// A task that the store knows, found again by a new daemon, and what its folder shows.
     pub fn adopt(&mut self, id: TaskId, ask: Ask, ended: bool, found: Input) -> Vec<Effect> {
         let mut effects = Vec::new();
@@ -139,12 +149,17 @@ impl Board {
 
     /// The session's tasks that end with it, in the order they were asked for.
     pub fn tied_to(&self, session: &str) -> Vec<TaskId> {
-        let mut ids: Vec<(u64, TaskId)> = self
-            .entries
-            .iter()
-            .filter(|(_, entry)| entry.ask.session == session && entry.ask.lease != Lease::Detached)
-            .map(|(id, entry)| (entry.order, *id))
-            .collect();
+        self.chosen(|ask| ask.session == session && ask.lease != Lease::Detached)
+    }
+
+    /// All of the session's tasks, in the order they were asked for.
+    pub fn of_session(&self, session: &str) -> Vec<TaskId> {
+        self.chosen(|ask| ask.session == session)
+    }
+
+    fn chosen(&self, wanted: impl Fn(&Ask) -> bool) -> Vec<TaskId> {
+        let entries = self.entries.iter().filter(|(_, entry)| wanted(&entry.ask));
+        let mut ids: Vec<(u64, TaskId)> = entries.map(|(id, entry)| (entry.order, *id)).collect();
         ids.sort_unstable();
         ids.into_iter().map(|(_, id)| id).collect()
     }

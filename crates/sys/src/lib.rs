@@ -15,6 +15,7 @@ pub mod lock;
 pub mod task_files;
 pub mod watch;
 
+pub mod image;
 pub mod launch;
 pub mod process;
 

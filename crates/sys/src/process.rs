@@ -105,6 +105,15 @@ pub fn effective_uid() -> u32 {
     rustix::process::geteuid().as_raw()
 }
 
+/// Ends this process as `kill -9` does: nothing is flushed, nothing is cleaned up. For tests of what survives that.
+pub fn die() -> ! {
+    #[expect(clippy::disallowed_methods, reason = "our own pid is given to nobody else while we live")]
+    loop {
+        // Nobody can refuse to kill themselves; the loop is for the type.
+        let _ = rustix::process::kill_process(rustix::process::getpid(), rustix::process::Signal::KILL);
+    }
+}
+
 /// Whether a descriptor is a terminal.
 pub fn is_terminal(fd: impl AsFd) -> bool {
     rustix::termios::isatty(fd)

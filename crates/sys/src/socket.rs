@@ -3,7 +3,7 @@
 use std::{
     fs, io,
     os::{
-        fd::{AsFd as _, AsRawFd as _, BorrowedFd, OwnedFd},
+        fd::{AsFd, AsRawFd as _, BorrowedFd, OwnedFd},
         unix::net::{UnixListener, UnixStream},
     },
     path::Path,
@@ -63,7 +63,7 @@ pub fn connect(dir: &Path, name: &str) -> io::Result<UnixStream> {
 }
 
 /// Who is at the other end of `stream`.
-pub fn peer(stream: &UnixStream) -> io::Result<Peer> {
+pub fn peer(stream: impl AsFd) -> io::Result<Peer> {
     // SAFETY: the option is a `struct ucred` (unix(7)).
     let cred = unsafe { option(stream.as_fd(), libc::SO_PEERCRED, libc::ucred { pid: 0, uid: 0, gid: 0 }) }?;
     let hold = match pidfd::of_socket(stream.as_fd()) {

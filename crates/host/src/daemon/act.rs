@@ -1,0 +1,97 @@
+//! What is done to the machine, after it was recorded: keepers are launched and poked, folders deleted.
+
+use std::io;
+
+use ringback_core::id::TaskId;
+use ringback_core::outcome::StartError;
+use ringback_core::task::{Input, Stop};
+use ringback_sys::form::request::{Ask, Request};
+use ringback_sys::signals::{SIGCONT, SIGUSR1};
+use ringback_sys::task_files;
+
+use super::crash::{armed, crash_point};
+use super::live::child;
+use super::{Daemon, folder, sight};
+use crate::store::row::start_error;
+
+impl Daemon {
+    /// Launches a keeper that starts the command.
+    pub(super) fn launch(&mut self, id: TaskId) {
+        crash_point("daemon.before-launch");
+        if let Err(error) = self.spawn_keeper(id, false) {
+            self.launch_failed(id, &error);
+        }
+        crash_point("daemon.after-launch");
+    }
+
+    /// Launches a keeper that holds what the dead one held.
+    pub(super) fn take_over(&mut self, id: TaskId) {
+        crash_point("daemon.before-takeover");
+        if let Err(error) = self.spawn_keeper(id, true) {
+            self.launch_failed(id, &error);
+        }
+        crash_point("daemon.after-takeover");
+    }
+
+    fn spawn_keeper(&mut self, id: TaskId, takeover: bool) -> io::Result<()> {
+        let keeper_point = armed().filter(|point| point.to_string_lossy().starts_with("keeper."));
+        let pid = self.image.spawn(&self.dir(id), &id.to_string(), takeover, keeper_point.map(AsRef::as_ref))?;
+        // A number can be given again; what is remembered of its last owner must not be told of this one.
+        self.orphans.remove(&pid);
+        self.hold(id, child(pid));
+        Ok(())
+    }
+
+    fn launch_failed(&mut self, id: TaskId, error: &io::Error) {
+        self.troubles.note(&format!("launch the keeper of {id}"), error);
+        let errno = error.raw_os_error().unwrap_or(0);
+        let why = match start_error(false, true, errno) {
+            StartError::Resources => StartError::Resources,
+            // What was not found or not permitted is our own program, not the command.
+            _ => StartError::Other,
+        };
+        let effects = self.board.step(id, Input::LaunchFailed { why, errno });
+        self.apply(effects);
+        self.round.hurry();
+    }
+
+    /// Hands a stop to the keeper. One that is gone is replaced, and the new one reads it.
+    pub(super) fn press(&mut self, id: TaskId, stop: &Stop) {
+        crash_point("daemon.before-press");
+        let grace_ms = stop.grace_ms.or_else(|| self.lives.get(&id).map(|live| live.row.asked.grace_ms));
+        self.request(
+            id,
+            &Request {
+                ask: Ask::Stop,
+                cause: sight::cause_of(stop.cause),
+                grace_ms: grace_ms.unwrap_or(ringback_core::spec::GRACE_MS),
+                ..Request::default()
+            },
+        );
+        crash_point("daemon.after-press");
+    }
+
+    /// Appends a request and pokes the keeper.
+    pub(super) fn request(&mut self, id: TaskId, request: &Request) {
+        if let Err(error) = task_files::append_request(&self.dir(id), request) {
+            self.troubles.note(&format!("write a request to the keeper of {id}"), &error);
+        }
+        let Some(held) = self.lives.get(&id).and_then(|live| live.keeper.as_ref()) else { return };
+        for signal in [SIGUSR1, SIGCONT] {
+            match held.process.signal(signal) {
+                Ok(()) => {}
+                Err(error) if error.kind() == io::ErrorKind::NotFound => return,
+                Err(error) => return self.troubles.note(&format!("poke the keeper of {id}"), &error),
+            }
+        }
+    }
+
+    /// Deletes the folder of a task that nobody can ask for any more.
+    pub(super) fn delete(&mut self, id: TaskId) {
+        crash_point("daemon.before-delete");
+        if let Err(error) = folder::delete(&self.dir(id)) {
+            self.troubles.note(&format!("delete the folder of {id}"), &error);
+        }
+        crash_point("daemon.after-delete");
+    }
+}

@@ -1,0 +1,55 @@
+//! A new daemon takes up what runs: records and locks are read, nothing is guessed.
+
+use ringback_core::board::found;
+use ringback_core::task::{Input, Sight};
+use ringback_sys::form::record::Phase;
+use ringback_sys::identity;
+
+use super::Daemon;
+use super::error::{DaemonError, machine};
+use super::live::Live;
+use crate::store::Row;
+
+impl Daemon {
+    /// Takes up every task that the store has not closed.
+    pub(super) fn adopt_all(&mut self) -> Result<(), DaemonError> {
+        let boot = identity::boot_id().map_err(machine("read the boot id"))?;
+        for row in self.store.live()? {
+            self.adopt(row, boot);
+        }
+        let effects = self.board.open_for_business();
+        self.apply(effects);
+        self.adopt_sessions(boot)?;
+        self.close_round();
+        Ok(())
+    }
+
+    fn adopt(&mut self, row: Row, boot: [u8; 16]) {
+        let id = row.id;
+        let has_record = std::fs::metadata(self.dir(id).join("state")).is_ok_and(|meta| meta.len() > 0);
+        let stop = row.stop.clone();
+        let ended = row.facts.is_some();
+        let live = Live::new(row);
+        let ask = live.ask();
+        self.lives.insert(id, live);
+        // The lock first: a keeper that ends between the two looks leaves its last word in the record.
+        let lives = has_record && self.keeper_lives(id);
+        let seen = self.look(id);
+        // A record of phase `New` was written by a daemon of this boot or an earlier one, and cannot tell; but then
+        // nothing runs, and starting it late is what the caller still waits for.
+        let same_boot = seen.as_ref().is_none_or(|(record, _)| record.phase == Phase::New || record.boot == boot);
+        if let Some((record, _)) = seen.as_ref().filter(|_| lives) {
+            self.adopted += u64::from(!ended);
+            self.hold_known(id, record);
+        }
+        let input = found(same_boot, lives, has_record, seen.map(|(_, sight)| sight));
+        let takes_stop = !ended && !matches!(input, Input::KeeperGone(Sight::Closed(_)) | Input::Rebooted(_));
+        let effects = self.board.adopt(id, ask, ended, input);
+        self.apply(effects);
+        // A stop that was recorded and perhaps never handed on: handing it on twice is harmless.
+        if let Some(stop) = stop.filter(|_| takes_stop && self.board.get(id).is_some()) {
+            let effects = self.board.step(id, Input::StopAsked(stop.to_stop()));
+            self.apply(effects);
+        }
+    }
+}

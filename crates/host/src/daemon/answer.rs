@@ -1,0 +1,248 @@
+//! What is told, after it was recorded: answers are made from what the store and the folders say at that moment.
+
+use mio::Token;
+use ringback_core::id::TaskId;
+use ringback_sys::process;
+
+use super::ask::store_fault;
+use super::view::{self, Detail};
+use super::wait::{Wait, What};
+use super::{Daemon, sight};
+use crate::store::{NoticeRow, Page, Row};
+use crate::wire::{Caller, Fault, Notice, PROTOCOL, Reply, Request, SessionObject, StatusObject, TaskObject, VERSION};
+
+/// How many tasks or notices one answer holds at most; a client asks for the next page.
+const PAGE_MAX: u32 = 1000;
+
+/// One thing to tell one client.
+pub(super) struct Tell {
+    /// Whom.
+    pub to: Token,
+    /// What.
+    pub say: Say,
+}
+
+/// What to tell. The last ones are about a change, and true only once it is recorded.
+pub(super) enum Say {
+    /// This.
+    Reply(Reply),
+    /// One task as it stands.
+    Task {
+        /// Which.
+        id: TaskId,
+        /// An older task of the same key answers.
+        existing: bool,
+    },
+    /// Several tasks as they stand.
+    Tasks {
+        /// Which.
+        ids: Vec<TaskId>,
+        /// The wait ran out.
+        timed_out: bool,
+        /// What could not be done.
+        faults: Vec<Fault>,
+    },
+    /// Something that is only read.
+    Read(Box<Request>),
+    /// Unheard notices, now or when there are some.
+    Inbox {
+        /// Who asked.
+        caller: Caller,
+        /// At most this many.
+        limit: u32,
+        /// How long to wait for a first one.
+        wait_ms: u64,
+    },
+    /// A session as it stands.
+    Session(String),
+    /// A task that was asked for in this round.
+    Begun(TaskId),
+    /// How many notices these `Ack` records of the round acknowledged.
+    Acknowledged {
+        /// The first of them.
+        first: usize,
+        /// How many.
+        count: usize,
+    },
+    /// A change was made.
+    Changed(Reply),
+}
+
+impl Tell {
+    /// The round could not be recorded: whoever asked for a change is told so.
+    pub(super) fn refuse_change(&mut self, fault: &Fault) {
+        match self.say {
+            Say::Begun(_) | Say::Acknowledged { .. } | Say::Changed(_) => {
+                self.say = Say::Reply(Reply::Fault(fault.clone()));
+            }
+            Say::Reply(_)
+            | Say::Task { .. }
+            | Say::Tasks { .. }
+            | Say::Read(_)
+            | Say::Inbox { .. }
+            | Say::Session(_) => {}
+        }
+    }
+}
+
+impl Daemon {
+    /// Tells one client.
+    pub(super) fn tell(&mut self, tell: Tell) {
+        let Tell { to, say } = tell;
+        let reply = match say {
+            Say::Reply(reply) | Say::Changed(reply) => Ok(reply),
+            Say::Begun(id) => self.task_reply(id, Detail::Brief, false),
+            Say::Task { id, existing } => self.task_reply(id, Detail::Full, existing),
+            Say::Tasks { ids, timed_out, faults } => self.tasks_reply(&ids, timed_out, faults),
+            Say::Read(request) => self.read(&request),
+            Say::Session(session) => self.session_reply(&session),
+            Say::Acknowledged { first, count } => {
+                Ok(Reply::Acknowledged { count: self.round.acknowledged(first, count) })
+            }
+            Say::Inbox { caller, limit, wait_ms } => match self.inbox(&caller.session, limit) {
+                Ok(Reply::Notices { notices, .. }) if notices.is_empty() && wait_ms > 0 => {
+                    let due_ms = Some(process::monotonic_ms().saturating_add(wait_ms));
+                    return self.waits.add(Wait { to, caller, what: What::Inbox { limit }, due_ms });
+                }
+                other => other,
+            },
+        };
+        self.reply(to, reply);
+    }
+
+    /// A wait has what it waited for.
+    pub(super) fn answer_wait(&mut self, key: u64) {
+        let Some(Wait { to, caller, what, .. }) = self.waits.take(key) else { return };
+        let reply = match what {
+            What::Tasks { ids, faults, .. } => self.tasks_reply(&ids, false, faults),
+            What::Inbox { limit } => self.inbox(&caller.session, limit),
+        };
+        self.reply(to, reply);
+    }
+
+    /// A wait has waited enough.
+    pub(super) fn answer_late(&mut self, key: u64) {
+        let Some(Wait { to, caller, what, .. }) = self.waits.take(key) else { return };
+        let reply = match what {
+            What::Tasks { ids, faults, .. } => self.tasks_reply(&ids, true, faults),
+            What::Inbox { limit } => self.inbox(&caller.session, limit),
+        };
+        self.reply(to, reply);
+    }
+
+    /// Queues an answer, and looks whether the client has asked for more meanwhile.
+    pub(super) fn reply(&mut self, to: Token, reply: Result<Reply, Fault>) {
+        // A client that has left needs no answer.
+        let Some(conn) = self.connections.get(to) else { return };
+        conn.answer(reply.unwrap_or_else(Reply::Fault));
+        self.read_calls(to);
+        if !self.round.tells.is_empty() || !self.round.records.is_empty() {
+            self.round.hurry();
+        }
+    }
+
+    fn read(&mut self, request: &Request) -> Result<Reply, Fault> {
+        match request {
+            Request::List { session, ended, before, limit } => {
+                let limit = (*limit).min(PAGE_MAX);
+                let page = Page { session: session.as_deref(), ended: *ended, before: *before, limit };
+                let rows = self.store.page(page).map_err(|error| store_fault(&error))?;
+                let next = rows.last().filter(|_| rows.len() == limit as usize).map(|row| row.seq);
+                let tasks = rows.into_iter().map(|row| self.object(&row, Detail::Brief)).collect();
+                Ok(Reply::Tasks { tasks, timed_out: false, next, faults: Vec::new() })
+            }
+            Request::Sessions => {
+                let rows = self.store.sessions().map_err(|error| store_fault(&error))?;
+                Ok(Reply::Sessions(rows.into_iter().map(session_object).collect()))
+            }
+            _ => Ok(Reply::Status(Box::new(self.status()?))),
+        }
+    }
+
+    fn task_reply(&mut self, id: TaskId, detail: Detail, existing: bool) -> Result<Reply, Fault> {
+        Ok(Reply::Task { task: Box::new(self.task(id, detail)?), existing })
+    }
+
+    fn tasks_reply(&mut self, ids: &[TaskId], timed_out: bool, faults: Vec<Fault>) -> Result<Reply, Fault> {
+        let tasks = ids.iter().map(|id| self.task(*id, Detail::Full)).collect::<Result<_, _>>()?;
+        Ok(Reply::Tasks { tasks, timed_out, next: None, faults })
+    }
+
+    fn task(&mut self, id: TaskId, detail: Detail) -> Result<TaskObject, Fault> {
+        // A live task's row here is what the store has, or a commit ahead of it while the disk is full.
+        if let Some(row) = self.lives.get(&id).map(|live| live.row.clone()) {
+            return Ok(self.object(&row, detail));
+        }
+        match self.store.task(id).map_err(|error| store_fault(&error))? {
+            Some(row) => Ok(self.object(&row, detail)),
+            None => Err(Fault {
+                code: "expired_id".into(),
+                message: format!("task {id} has expired: it was removed"),
+                hint: Some("`ringback ps -a` lists what is left".into()),
+            }),
+        }
+    }
+
+    fn object(&mut self, row: &Row, detail: Detail) -> TaskObject {
+        let dir = self.dir(row.id);
+        let record = if row.live { self.record(row.id) } else { None };
+        let mut row = std::borrow::Cow::Borrowed(row);
+        // What a live task's record says since its end (a receipt, more output) is newer than the row.
+        if let (Some(record), true) = (&record, row.facts.is_some())
+            && let Some(facts) = &mut row.to_mut().facts
+        {
+            sight::refresh(facts, &dir, record);
+        }
+        view::task(&row, &dir, record.as_ref(), detail)
+    }
+
+    fn inbox(&mut self, session: &str, limit: u32) -> Result<Reply, Fault> {
+        let limit = limit.clamp(1, PAGE_MAX);
+        let mut rows = self.store.notices(session, limit + 1).map_err(|error| store_fault(&error))?;
+        let more = rows.len() > limit as usize;
+        rows.truncate(limit as usize);
+        let notices = rows.into_iter().map(|row| self.notice(session, row)).collect();
+        Ok(Reply::Notices { notices, more })
+    }
+
+    fn notice(&mut self, session: &str, row: NoticeRow) -> Notice {
+        let task = self.task(row.task, Detail::Brief).unwrap_or_else(|_| TaskObject {
+            // It was removed before anybody heard of it; the text still says how it ended.
+            id: row.task.to_string(),
+            session: session.to_owned(),
+            ..TaskObject::default()
+        });
+        Notice { seq: row.seq, kind: row.kind, at: view::time(row.at_ms), text: row.text, task }
+    }
+
+    fn session_reply(&self, session: &str) -> Result<Reply, Fault> {
+        let rows = self.store.sessions().map_err(|error| store_fault(&error))?;
+        let found = rows.into_iter().map(session_object).find(|object| object.session == session);
+        Ok(Reply::Session(
+            found.unwrap_or_else(|| SessionObject { session: session.into(), ..SessionObject::default() }),
+        ))
+    }
+
+    fn status(&self) -> Result<StatusObject, Fault> {
+        Ok(StatusObject {
+            pid: std::process::id().cast_signed(),
+            version: VERSION.to_owned(),
+            proto: PROTOCOL,
+            started_at: view::time(self.started_ms),
+            home: self.home.root().to_string_lossy().into_owned(),
+            queued: self.board.waiting() as u64,
+            running: self.board.busy() as u64,
+            ended: self.store.ended_count().map_err(|error| store_fault(&error))?,
+            unheard: self.store.unheard(None).map_err(|error| store_fault(&error))?,
+            adopted: self.adopted,
+            rss_bytes: process::rss_bytes().unwrap_or(0),
+            keeper: if self.image.is_in_memory() { "memory" } else { "embedded" }.to_owned(),
+            troubles: self.troubles.recent.clone(),
+        })
+    }
+}
+
+fn session_object((mut session, lease_ms): (SessionObject, Option<i64>)) -> SessionObject {
+    session.lease_until = lease_ms.map(view::time);
+    session
+}

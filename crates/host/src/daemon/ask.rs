@@ -1,0 +1,380 @@
+//! What a client asks, turned into inputs of the board, records and things to tell.
+
+use std::collections::BTreeSet;
+
+use mio::Token;
+use ringback_core::effect::Effect;
+use ringback_core::id::{Prefix, TaskId};
+use ringback_core::outcome::Cause;
+use ringback_core::task::{Input, Stop};
+use ringback_sys::form::record::Record as KeeperRecord;
+use ringback_sys::form::request::{Ask, Request as KeeperRequest};
+use ringback_sys::{identity, process};
+
+use super::Daemon;
+use super::answer::{Say, Tell};
+use super::round::Act;
+use super::wait::{Until, Wait, What};
+use crate::client::FAULT_OLDER_DAEMON;
+use crate::store::{Ack, Found, Record, StoreError};
+use crate::wire::{Call, Caller, Fault, PROTOCOL, Reply, Request, VERSION};
+
+impl Daemon {
+    /// Carries out one call as far as deciding goes; the answer comes at the end of the round, or later.
+    pub(super) fn ask(&mut self, to: Token, call: Call) {
+        let refused = refuse_stranger(&call);
+        let Call { caller, request, .. } = call;
+        if let Err(fault) = refused.and_then(|()| self.ask_one(to, &caller, request)) {
+            self.say(to, Say::Reply(Reply::Fault(fault)));
+        }
+    }
+
+    fn ask_one(&mut self, to: Token, caller: &Caller, request: Request) -> Result<(), Fault> {
+        match request {
+            Request::Run(run) => self.ask_run(to, caller, *run),
+            Request::Retry { id } => self.ask_retry(to, caller, &id),
+            Request::Kill { ids, session, grace_ms } => self.ask_kill(to, caller, &ids, session, grace_ms),
+            Request::Signal { ids, signal } => self.ask_signal(to, &ids, signal),
+            Request::Send { id, data, eof } => self.ask_send(to, &id, data.into_vec(), eof),
+            Request::Release { ids } => self.ask_release(to, &ids),
+            Request::Wait { ids, any, timeout_ms } => self.ask_wait(to, caller, &ids, any, timeout_ms),
+            Request::Inbox { after, wait_ms, limit } => {
+                self.ask_inbox(to, caller, after, wait_ms, limit);
+                Ok(())
+            }
+            Request::Ack { up_to, seqs, tasks } => self.ask_ack(to, caller, up_to, &seqs, &tasks),
+            Request::Heard { tasks } => {
+                self.ask_heard(to, caller, &tasks);
+                Ok(())
+            }
+            Request::SessionEnd { session } => self.ask_session_end(to, caller, &session),
+            Request::SessionWatch { session, pid } => self.ask_session_watch(to, &session, pid),
+            Request::SessionLease { session, for_ms } => self.ask_session_lease(to, &session, for_ms),
+            Request::Remove { ids } => self.ask_remove(to, &ids),
+            Request::Prune { older_than_ms, keep, dry_run } => self.ask_prune(to, older_than_ms, keep, dry_run),
+            Request::Stop => {
+                self.leaving = true;
+                self.say(to, Say::Reply(Reply::Done));
+                Ok(())
+            }
+            Request::Show { id } => {
+                let id = self.resolve(&id)?;
+                self.say(to, Say::Task { id, existing: false });
+                Ok(())
+            }
+            Request::List { .. } | Request::Sessions | Request::Status => {
+                self.say(to, Say::Read(Box::new(request)));
+                Ok(())
+            }
+        }
+    }
+
+    fn say(&mut self, to: Token, say: Say) {
+        self.round.tells.push(Tell { to, say });
+    }
+
+    /// The task that these characters name.
+    pub(super) fn resolve(&self, text: &str) -> Result<TaskId, Fault> {
+        let list = Some("`ringback ps -a --all-sessions` lists all tasks".to_owned());
+        let fault = |code: &str, message: String, hint| Fault { code: code.into(), message, hint };
+        let prefix = Prefix::parse(text)
+            .map_err(|bad| fault("bad_id", format!("{text:?} is not a task id: {bad}"), list.clone()))?;
+        match self.store.find(prefix).map_err(|error| store_fault(&error))? {
+            Found::One(id) => Ok(id),
+            Found::Unknown => Err(fault("unknown_id", format!("no task has the id {text}"), list)),
+            Found::Expired(id) => {
+                let hint = Some("removed tasks cannot be seen again; `ringback prune --help` says when they go".into());
+                Err(fault("expired_id", format!("task {id} has expired: it was removed"), hint))
+            }
+            Found::Ambiguous(ids) => {
+                let ids = ids.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
+                let hint = Some("give more characters of the id".into());
+                Err(fault("ambiguous_id", format!("{text} is the beginning of several ids: {ids}"), hint))
+            }
+        }
+    }
+
+    /// All of the tasks, or the first that is none; each once.
+    fn resolve_all(&self, texts: &[String]) -> Result<Vec<TaskId>, Fault> {
+        if texts.is_empty() {
+            return Err(Fault {
+                code: "no_id".into(),
+                message: "no task was named".into(),
+                hint: Some("`ringback ps` lists the tasks of this session".into()),
+            });
+        }
+        let mut ids = Vec::new();
+        for text in texts {
+            let id = self.resolve(text)?;
+            if !ids.contains(&id) {
+                ids.push(id);
+            }
+        }
+        Ok(ids)
+    }
+
+    fn ask_kill(
+        &mut self,
+        to: Token,
+        caller: &Caller,
+        texts: &[String],
+        session: Option<String>,
+        grace_ms: Option<u64>,
+    ) -> Result<(), Fault> {
+        let ids = match session {
+            Some(session) => self.board.of_session(&session),
+            None => self.resolve_all(texts)?,
+        };
+        for id in &ids {
+            let stop = Stop { cause: Cause::Request, by: Some(caller.by.clone()), grace_ms };
+            let effects = self.board.step(*id, Input::StopAsked(stop));
+            self.apply(effects);
+        }
+        self.wait_for(to, caller, ids, false, Until::Gone, None);
+        Ok(())
+    }
+
+    fn ask_signal(&mut self, to: Token, texts: &[String], signal: i32) -> Result<(), Fault> {
+        if !(1..=ringback_sys::signals::SIGNAL_MAX).contains(&signal) {
+            return Err(Fault {
+                code: "bad_signal".into(),
+                message: format!("{signal} is not a signal"),
+                hint: Some("signals are 1 to 64, or names like TERM".into()),
+            });
+        }
+        let ids = self.resolve_all(texts)?;
+        let mut faults = Vec::new();
+        for id in &ids {
+            if self.board.get(*id).is_some_and(|entry| !entry.state.has_ended()) {
+                self.request(*id, &KeeperRequest { ask: Ask::Signal, signal, ..KeeperRequest::default() });
+            } else {
+                faults.push(Fault {
+                    code: "already_ended".into(),
+                    message: format!("cannot signal {id}: it has ended"),
+                    hint: Some(format!("`ringback show {id}` says how; `ringback kill {id}` reaches its leftovers")),
+                });
+            }
+        }
+        self.say(to, Say::Tasks { ids, timed_out: false, faults });
+        Ok(())
+    }
+
+    fn ask_release(&mut self, to: Token, texts: &[String]) -> Result<(), Fault> {
+        let ids = self.resolve_all(texts)?;
+        for id in &ids {
+            let effects = self.board.release(*id);
+            self.apply(effects);
+        }
+        self.say(to, Say::Tasks { ids, timed_out: false, faults: Vec::new() });
+        Ok(())
+    }
+
+    fn ask_wait(
+        &mut self,
+        to: Token,
+        caller: &Caller,
+        texts: &[String],
+        any: bool,
+        timeout_ms: Option<u64>,
+    ) -> Result<(), Fault> {
+        let ids = self.resolve_all(texts)?;
+        let due_ms = timeout_ms.map(|ms| process::monotonic_ms().saturating_add(ms));
+        self.wait_for(to, caller, ids, any, Until::Ended, due_ms);
+        Ok(())
+    }
+
+    /// The answer comes when the tasks have come that far.
+    pub(super) fn wait_for(
+        &mut self,
+        to: Token,
+        caller: &Caller,
+        ids: Vec<TaskId>,
+        any: bool,
+        until: Until,
+        due_ms: Option<u64>,
+    ) {
+        let left: BTreeSet<TaskId> = ids.iter().copied().filter(|id| !self.has_come(*id, until)).collect();
+        let what = What::Tasks { ids, left, any, until, faults: Vec::new() };
+        self.waits.add(Wait { to, caller: caller.clone(), what, due_ms });
+    }
+
+    fn has_come(&self, id: TaskId, until: Until) -> bool {
+        match (self.lives.get(&id), until) {
+            (None, _) => true,
+            (Some(live), Until::Ended) => live.told,
+            (Some(_), Until::Gone) => false,
+        }
+    }
+
+    /// A stop has given up on what it could not kill: whoever waits for the tree to be gone is told what is left.
+    pub(super) fn settle_stop(&mut self, id: TaskId, record: &KeeperRecord) {
+        if record.has_receipt && self.lives.contains_key(&id) {
+            self.waits.closed(id);
+        }
+    }
+
+    fn ask_inbox(&mut self, to: Token, caller: &Caller, after: Option<u64>, wait_ms: Option<u64>, limit: u32) {
+        if let Some(seq) = after {
+            self.round.records.push(Record::Ack { session: caller.session.clone(), which: Ack::UpTo(seq) });
+        }
+        self.say(to, Say::Inbox { caller: caller.clone(), limit, wait_ms: wait_ms.unwrap_or(0) });
+    }
+
+    fn ask_ack(
+        &mut self,
+        to: Token,
+        caller: &Caller,
+        up_to: Option<u64>,
+        seqs: &[u64],
+        tasks: &[String],
+    ) -> Result<(), Fault> {
+        let mut which: Vec<Ack> = up_to.map(Ack::UpTo).into_iter().collect();
+        which.extend(seqs.iter().copied().map(Ack::One));
+        for text in tasks {
+            which.push(Ack::Task(self.resolve(text)?));
+        }
+        let session = &caller.session;
+        let records: Vec<Record> =
+            which.into_iter().map(|which| Record::Ack { session: session.clone(), which }).collect();
+        let first = self.round.acks_so_far();
+        let count = records.len();
+        self.round.records.extend(records);
+        self.say(to, Say::Acknowledged { first, count });
+        Ok(())
+    }
+
+    /// The caller has shown these endings. Only a task of its own session is thereby heard.
+    fn ask_heard(&mut self, to: Token, caller: &Caller, tasks: &[String]) {
+        for id in tasks.iter().filter_map(|text| TaskId::parse(text).ok()) {
+            self.round.records.push(Record::Ack { session: caller.session.clone(), which: Ack::Task(id) });
+        }
+        if let Some(conn) = self.connections.get(to) {
+            conn.waiting = false;
+        }
+    }
+
+    fn ask_session_end(&mut self, to: Token, caller: &Caller, session: &str) -> Result<(), Fault> {
+        check_session(session)?;
+        let ids = self.board.tied_to(session);
+        self.end_session(session, Some(&caller.by));
+        self.wait_for(to, caller, ids, false, Until::Gone, None);
+        Ok(())
+    }
+
+    fn ask_session_watch(&mut self, to: Token, session: &str, pid: i32) -> Result<(), Fault> {
+        check_session(session)?;
+        let gone = || Fault {
+            code: "no_process".into(),
+            message: format!("cannot watch process {pid}: it is not there"),
+            hint: Some("give the pid of a living process, for example $PPID".into()),
+        };
+        let who = identity::who(pid).map_err(|_| gone())?;
+        if !self.watch(session, who) {
+            return Err(gone());
+        }
+        let boot = identity::boot_id().unwrap_or_default();
+        let process = Some((who.pid, who.start_ticks, boot));
+        self.round.records.push(Record::Watch { session: session.to_owned(), process });
+        self.say(to, Say::Session(session.to_owned()));
+        Ok(())
+    }
+
+    fn ask_session_lease(&mut self, to: Token, session: &str, for_ms: u64) -> Result<(), Fault> {
+        check_session(session)?;
+        let until = i64::try_from(for_ms).ok().filter(|ms| *ms > 0).map(|ms| process::wall_ms().saturating_add(ms));
+        self.lease(session, until);
+        self.say(to, Say::Session(session.to_owned()));
+        Ok(())
+    }
+
+    fn ask_remove(&mut self, to: Token, texts: &[String]) -> Result<(), Fault> {
+        let ids = self.resolve_all(texts)?;
+        let (mut gone, mut faults) = (Vec::new(), Vec::new());
+        for id in ids {
+            if self.lives.contains_key(&id) {
+                faults.push(Fault {
+                    code: "still_alive".into(),
+                    message: format!("cannot remove {id}: it or something it started still lives"),
+                    hint: Some(format!("stop it first: `ringback kill {id}`")),
+                });
+            } else {
+                gone.push(id);
+            }
+        }
+        self.remove(to, &gone, faults, false);
+        Ok(())
+    }
+
+    fn ask_prune(&mut self, to: Token, older_than_ms: u64, keep: u32, dry_run: bool) -> Result<(), Fault> {
+        let before_ms = process::wall_ms().saturating_sub(i64::try_from(older_than_ms).unwrap_or(i64::MAX));
+        let rows = self.store.prunable(before_ms, keep).map_err(|error| store_fault(&error))?;
+        let ids: Vec<TaskId> = rows.iter().map(|row| row.id).collect();
+        self.remove(to, &ids, Vec::new(), dry_run);
+        Ok(())
+    }
+
+    fn remove(&mut self, to: Token, ids: &[TaskId], faults: Vec<Fault>, dry_run: bool) {
+        let mut bytes = 0;
+        for id in ids {
+            bytes += super::folder::disk_bytes(&self.dir(*id));
+            if !dry_run {
+                self.round.records.push(Record::Remove { id: *id });
+                self.round.act(Act::Delete(*id));
+            }
+        }
+        let ids = ids.iter().map(ToString::to_string).collect();
+        self.say(to, Say::Changed(Reply::Removed { ids, bytes, faults }));
+    }
+
+    /// The task that answers for a key that is taken.
+    pub(super) fn same_key(effects: &[Effect]) -> Option<(TaskId, Option<&str>)> {
+        effects.iter().find_map(|effect| match effect {
+            Effect::Reuse { existing, .. } => Some((*existing, None)),
+            Effect::Refuse { existing, key, .. } => Some((*existing, Some(key.as_str()))),
+            _ => None,
+        })
+    }
+}
+
+/// A client that could misunderstand us is served only what works across all versions; a newer one starts its tasks
+/// with a daemon of its own version, which it puts in our place.
+fn refuse_stranger(call: &Call) -> Result<(), Fault> {
+    let hint = Some("`ringback daemon restart` brings both to one version; tasks run on".to_owned());
+    let message = format!("the client has version {}, the daemon {VERSION}", call.version);
+    let newer = version_numbers(&call.version) > version_numbers(VERSION);
+    match call.request {
+        Request::Status | Request::Stop => Ok(()),
+        _ if call.proto != PROTOCOL => Err(Fault { code: "protocol_mismatch".into(), message, hint }),
+        Request::Run(_) | Request::Retry { .. } if newer => {
+            Err(Fault { code: FAULT_OLDER_DAEMON.into(), message, hint })
+        }
+        _ => Ok(()),
+    }
+}
+
+fn version_numbers(version: &str) -> Vec<u64> {
+    let release = version.split(['-', '+']).next().unwrap_or_default();
+    release.split('.').map(|part| part.parse().unwrap_or(0)).collect()
+}
+
+/// Whether this may be the name of a session.
+pub(super) fn check_session(session: &str) -> Result<(), Fault> {
+    if ringback_core::spec::is_label(session) {
+        return Ok(());
+    }
+    Err(Fault {
+        code: "bad_session".into(),
+        message: format!("{session:?} cannot be the name of a session"),
+        hint: Some("a session's name is one line of 1 to 256 bytes".into()),
+    })
+}
+
+/// The store failed where a client waits for an answer.
+pub(super) fn store_fault(error: &StoreError) -> Fault {
+    let cause = std::error::Error::source(error).map(|cause| format!(": {cause}")).unwrap_or_default();
+    Fault {
+        code: "store_failed".into(),
+        message: format!("cannot read the database: {error}{cause}"),
+        hint: Some("`ringback doctor` looks at the home".into()),
+    }
+}

@@ -1,0 +1,154 @@
+//! The loop. Whoever reads this knows everything that can wake the daemon.
+
+use std::io::{self, Read as _};
+use std::time::Duration;
+
+use mio::{Events, Token};
+use ringback_core::id::TaskId;
+use ringback_core::task::Input;
+use ringback_sys::form::news::{self, FRAME_BYTES};
+use ringback_sys::signals::SIGCHLD;
+use ringback_sys::{process, reap};
+
+use super::error::{DaemonError, machine};
+use super::{Daemon, Source};
+
+/// How many events are taken at once: what comes in one go is committed in one transaction.
+const EVENTS_MAX: usize = 1024;
+
+/// How many statuses of inherited processes are remembered: those of tasks whose keeper was killed a moment ago.
+const ORPHANS_MAX: usize = 4096;
+
+impl Daemon {
+    /// Waits, decides, records, acts and tells, until somebody says stop.
+    pub(super) fn drive(&mut self) -> Result<(), DaemonError> {
+        let mut events = Events::with_capacity(EVENTS_MAX);
+        while !self.leaving || self.connections.has_words_left() {
+            let timeout =
+                self.next_wake_ms().map(|at| Duration::from_millis(at.saturating_sub(process::monotonic_ms())));
+            let timeout = if self.round.is_urgent() { Some(Duration::ZERO) } else { timeout };
+            match self.poll.poll(&mut events, timeout) {
+                Ok(()) => {}
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+                Err(error) => return Err(machine("wait for events")(error)),
+            }
+            // Reaped first: a status that we inherited has to be there before the keeper's record is read.
+            for event in &events {
+                if self.sources.get(&event.token()) == Some(&Source::Signals) {
+                    self.take_signals();
+                }
+            }
+            for event in &events {
+                self.take(event.token(), event.is_writable());
+            }
+            self.take_time();
+            self.close_round();
+        }
+        Ok(())
+    }
+
+    fn take(&mut self, token: Token, writable: bool) {
+        match self.sources.get(&token).copied() {
+            Some(Source::Listener) => self.accept_all(),
+            Some(Source::Client) => self.serve(token, writable),
+            Some(Source::News) => self.take_news(),
+            Some(Source::Keeper(id)) => self.round.keeper_gone(id),
+            Some(Source::Watched) => self.watched_exit(token),
+            Some(Source::Stdin) => self.feed(token),
+            // Signals were taken; a token without a source belonged to something that this round has closed.
+            Some(Source::Signals) | None => {}
+        }
+    }
+
+    fn take_signals(&mut self) {
+        loop {
+            match self.signals.read() {
+                Ok(Some(SIGCHLD)) => self.reap_all(),
+                Ok(Some(_)) => self.leaving = true,
+                Ok(None) => return,
+                Err(error) => return self.troubles.note("read signals", &error),
+            }
+        }
+    }
+
+    fn reap_all(&mut self) {
+        loop {
+            match reap::reap_any() {
+                Ok(Some((pid, status))) => {
+                    if self.orphans.len() == ORPHANS_MAX {
+                        self.orphans.pop_first();
+                    }
+                    self.orphans.insert(pid, status);
+                }
+                Ok(None) => return,
+                Err(error) => return self.troubles.note("take in a dead child", &error),
+            }
+        }
+    }
+
+    /// Hints of keepers. Each names a task whose record is to be read; the record is believed, the hint is not.
+    fn take_news(&mut self) {
+        let mut buffer = [0; 256 * FRAME_BYTES];
+        loop {
+            match self.news.read(&mut buffer) {
+                Ok(0) => return,
+                Ok(length) => {
+                    for frame in buffer[..length].chunks(FRAME_BYTES) {
+                        if let Some(bits) = news::task(frame) {
+                            self.round.news(TaskId::from_bits(bits));
+                        }
+                    }
+                }
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
+                Err(error) => return self.troubles.note("read the news", &error),
+            }
+        }
+    }
+
+    /// Everything whose time has come.
+    fn take_time(&mut self) {
+        let now_ms = process::monotonic_ms();
+        self.lapse_sessions();
+        for key in self.waits.due(now_ms) {
+            self.answer_late(key);
+        }
+    }
+
+    /// When the loop has to wake by itself, by the monotonic clock.
+    fn next_wake_ms(&self) -> Option<u64> {
+        let times = [self.waits.next_due(), self.endings.next_due(), self.round.retry_at_ms()];
+        times.into_iter().flatten().min()
+    }
+
+    /// Reads the records that somebody hinted at, and steps the board.
+    pub(super) fn look_at_records(&mut self) {
+        for (id, gone) in self.round.take_looks() {
+            if !self.lives.contains_key(&id) {
+                continue;
+            }
+            if gone {
+                self.let_go(id);
+            }
+            // Two keepers may have been launched by two daemons; the one that has the lock is the keeper.
+            let gone = gone && !self.keeper_lives(id);
+            let Some((record, sight)) = self.look(id) else {
+                if gone {
+                    self.lose(id);
+                }
+                continue;
+            };
+            self.hold_known(id, &record);
+            let input = if gone { Input::KeeperGone(sight) } else { Input::Saw(sight) };
+            let effects = self.board.step(id, input);
+            self.apply(effects);
+            self.settle_stop(id, &record);
+        }
+    }
+
+    /// A keeper is gone and left no record that can be read.
+    fn lose(&mut self, id: TaskId) {
+        let found = ringback_core::board::found(true, false, true, None);
+        let effects = self.board.step(id, found);
+        self.apply(effects);
+    }
+}

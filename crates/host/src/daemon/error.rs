@@ -1,0 +1,59 @@
+//! Why a daemon cannot start or go on.
+
+use std::io;
+
+use crate::home::HomeError;
+use crate::store::StoreError;
+
+/// Why a daemon cannot start or go on.
+#[derive(Debug, thiserror::Error)]
+pub enum DaemonError {
+    /// Another daemon serves this home.
+    #[error("another daemon serves this home")]
+    AlreadyRunning,
+    /// The home cannot be used.
+    #[error(transparent)]
+    Home(#[from] HomeError),
+    /// The store cannot be used.
+    #[error("cannot open the database")]
+    Store(#[from] StoreError),
+    /// The keeper program cannot be put anywhere it could be executed from.
+    #[error("cannot install the keeper program")]
+    Keeper(#[source] io::Error),
+    /// The socket cannot be opened.
+    #[error("cannot listen on the socket of this home")]
+    Listen(#[source] io::Error),
+    /// The machine refused something else.
+    #[error("cannot {act}")]
+    Machine {
+        /// What was tried.
+        act: &'static str,
+        /// What the system said.
+        source: io::Error,
+    },
+}
+
+impl DaemonError {
+    /// What can be done next.
+    pub fn hint(&self) -> Option<String> {
+        match self {
+            Self::AlreadyRunning => Some("`ringback daemon status` shows it".into()),
+            Self::Home(error) => Some(error.hint()),
+            Self::Store(StoreError::TooNew { .. }) => {
+                Some("install the ringback that wrote this home, or a newer one".into())
+            }
+            Self::Store(StoreError::Foreign(path)) => {
+                Some(format!("move {} away, or set RINGBACK_HOME to another folder", path.display()))
+            }
+            Self::Store(error) if error.is_space() => Some("free some space on the disk of the home".into()),
+            Self::Store(_) | Self::Keeper(_) | Self::Listen(_) | Self::Machine { .. } => {
+                Some("`ringback doctor` looks at the home and the machine".into())
+            }
+        }
+    }
+}
+
+/// Names the act of a failed call.
+pub(super) fn machine(act: &'static str) -> impl Fn(io::Error) -> DaemonError {
+    move |source| DaemonError::Machine { act, source }
+}

@@ -1,0 +1,147 @@
+//! The folder of one task: written whole before the task is recorded, so that a recorded task can always start.
+
+use std::fs;
+use std::io::{self, Write as _};
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::Path;
+
+use ringback_core::id::TaskId;
+use ringback_core::spec::Leftovers;
+use ringback_sys::form::spec::{self, Head, LIMIT_KEEP, LIMITS};
+use ringback_sys::task_files::{self, SpecIn};
+use ringback_sys::{files, task_files::Spec};
+
+use crate::store::Asked;
+
+/// What the folder needs beyond what the store keeps.
+pub(super) struct Private {
+    /// Program and arguments, or the words of the shell.
+    pub words: Vec<Vec<u8>>,
+    /// The whole script.
+    pub script: Option<Vec<u8>>,
+    /// The whole environment.
+    pub env: Vec<Vec<u8>>,
+    /// File mode creation mask.
+    pub umask: u32,
+    /// Nice value.
+    pub nice: i32,
+    /// Soft resource limits by number.
+    pub limits: Vec<u64>,
+}
+
+/// Names of the files in a task folder that more than one module speaks of.
+pub(super) const OUTPUT: &str = "output";
+pub(super) const INDEX: &str = "output.idx";
+pub(super) const SCRIPT: &str = "script";
+pub(super) const STDIN: &str = "stdin";
+
+/// The FIFOs that the command writes to.
+pub(super) fn pipes(split: bool) -> &'static [&'static str] {
+    if split { &["io.out", "io.err"] } else { &["io"] }
+}
+
+/// Writes the folder of a task that is about to be recorded.
+pub(super) fn prepare(dir: &Path, id: TaskId, session: &str, asked: &Asked, private: &Private) -> io::Result<()> {
+    if let Some(shard) = dir.parent() {
+        files::private_dir(shard)?;
+    }
+    files::private_dir(dir)?;
+    let mut args = private.words.clone();
+    if let Some(script) = &private.script {
+        let path = dir.join(SCRIPT);
+        files::create_new(&path)?.write_all(script)?;
+        args.push(path.into_os_string().as_bytes().to_vec());
+    }
+    let mut vars = private.env.clone();
+    set(&mut vars, "RINGBACK_ID", &id.to_string());
+    set(&mut vars, "RINGBACK_SESSION", session);
+    let spec = SpecIn { head: head(id, asked, private), cwd: &asked.cwd, args: &args, vars: &vars };
+    task_files::write_spec(dir, &spec)?;
+    for pipe in pipes(asked.split) {
+        files::fifo(&dir.join(pipe))?;
+    }
+    if asked.stdin {
+        files::fifo(&dir.join(STDIN))?;
+    }
+    // Last: a record means that everything else is there.
+    task_files::init_state(dir)
+}
+
+/// Deletes a folder; one that is not there is no error.
+pub(super) fn delete(dir: &Path) -> io::Result<()> {
+    match fs::remove_dir_all(dir) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        other => other,
+    }
+}
+
+/// How many bytes of disk a folder takes, as far as that can be seen.
+pub(super) fn disk_bytes(dir: &Path) -> u64 {
+    use std::os::unix::fs::MetadataExt as _;
+    let Ok(entries) = fs::read_dir(dir) else { return 0 };
+    entries.flatten().filter_map(|entry| entry.metadata().ok()).map(|meta| meta.blocks() * 512).sum()
+}
+
+/// What a task of an earlier folder needs to run again.
+pub(super) fn private_of(dir: &Path) -> io::Result<Private> {
+    let Spec { head, args, vars, .. } = task_files::read_spec(dir)?;
+    let script = match fs::read(dir.join(SCRIPT)) {
+        Ok(script) => Some(script),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => None,
+        Err(error) => return Err(error),
+    };
+    let words = args.len() - usize::from(script.is_some() && args.len() > 1);
+    Ok(Private {
+        words: args.into_iter().take(words).collect(),
+        script,
+        env: vars,
+        umask: head.umask,
+        nice: head.nice,
+        limits: head.limits.to_vec(),
+    })
+}
+
+fn head(id: TaskId, asked: &Asked, private: &Private) -> Head {
+    let mut limits = [LIMIT_KEEP; LIMITS];
+    for (place, limit) in limits.iter_mut().zip(&private.limits) {
+        *place = *limit;
+    }
+    let leftovers = match Leftovers::parse(&asked.leftovers).unwrap_or_default() {
+        Leftovers::Keep => spec::Leftovers::Keep,
+        Leftovers::Kill => spec::Leftovers::Kill,
+        Leftovers::Wait => spec::Leftovers::Wait,
+    };
+    Head {
+        task: id.bits(),
+        leftovers,
+        split: asked.split,
+        stdin: asked.stdin,
+        term_main_only: asked.term_main_only,
+        umask: private.umask,
+        nice: private.nice,
+        wall_ms: asked.wall_ms.unwrap_or(0),
+        idle_ms: asked.idle_ms.unwrap_or(0),
+        grace_ms: asked.grace_ms,
+        output_max: asked.output_max,
+        limits,
+        args: 0,
+        vars: 0,
+        strings: 0,
+    }
+}
+
+fn set(vars: &mut Vec<Vec<u8>>, key: &str, value: &str) {
+    let start = format!("{key}=");
+    vars.retain(|var| !var.starts_with(start.as_bytes()));
+    vars.push([start.as_bytes(), value.as_bytes()].concat());
+}
+
+/// The last `limit` bytes of an output of `length` bytes; nothing if they cannot be read.
+pub(super) fn tail(dir: &Path, length: u64, limit: usize) -> Vec<u8> {
+    use std::os::unix::fs::FileExt as _;
+    let want = usize::try_from(length).map_or(limit, |length| length.min(limit));
+    let mut bytes = vec![0; want];
+    let read = fs::File::open(dir.join(OUTPUT)).and_then(|file| file.read_at(&mut bytes, length - want as u64));
+    bytes.truncate(read.unwrap_or(0));
+    bytes
+}

@@ -1,0 +1,163 @@
+//! What the daemon holds of a task that is not closed: its row, and descriptors that outlast a killed keeper.
+
+use std::fs::File;
+
+use mio::Token;
+use ringback_core::board::Ask;
+use ringback_core::id::TaskId;
+use ringback_core::spec::{IfRunning, Lease};
+use ringback_core::task::Sight;
+use ringback_sys::form::record::{Phase, Record, Who, Witness};
+use ringback_sys::pidfd::PidFd;
+use ringback_sys::{files, identity, reap, task_files};
+
+use super::{Daemon, Source, folder, sight};
+use crate::store::Row;
+
+/// A task that is not closed.
+pub(super) struct Live {
+    /// What the store has, or will have with the next commit.
+    pub row: Row,
+    /// Its keeper.
+    pub keeper: Option<Held>,
+    /// The main process: a second witness of its end, should the keeper be killed.
+    pub main: Option<PidFd>,
+    /// Readers of its pipes that never read: they keep what is in the pipe should the keeper be killed.
+    pub idle: Vec<File>,
+    /// Whether its outcome was recorded and may be told.
+    pub told: bool,
+}
+
+/// A keeper that the loop watches.
+pub(super) struct Held {
+    /// The process.
+    pub process: PidFd,
+    /// Its place in the loop.
+    pub token: Token,
+}
+
+/// How many descriptors are left to connections and files before second witnesses are no longer taken.
+const FDS_RESERVE: u64 = 512;
+
+impl Live {
+    /// A task of which only the row is known.
+    pub(super) fn new(row: Row) -> Self {
+        let told = row.facts.is_some();
+        Self { row, keeper: None, main: None, idle: Vec::new(), told }
+    }
+
+    /// What the board has to know of it.
+    pub(super) fn ask(&self) -> Ask {
+        Ask {
+            session: self.row.session.clone(),
+            lease: Lease::parse(&self.row.lease).unwrap_or_default(),
+            key: self.row.asked.key.clone(),
+            if_running: IfRunning::parse(&self.row.asked.if_running).unwrap_or_default(),
+        }
+    }
+}
+
+impl Daemon {
+    /// The record of a task; nothing if it has none that can be believed.
+    pub(super) fn record(&mut self, id: TaskId) -> Option<Record> {
+        match task_files::read_state(&self.dir(id)) {
+            Ok(record) => record,
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => None,
+            Err(error) => {
+                self.troubles.note(&format!("read the record of {id}"), &error);
+                None
+            }
+        }
+    }
+
+    /// What the record of a task shows, with the daemon as a second witness.
+    pub(super) fn look(&mut self, id: TaskId) -> Option<(Record, Sight)> {
+        let record = self.record(id)?;
+        let witnessed = if record.witness == Witness::None { self.witness(id, &record) } else { None };
+        Some((record, sight::sight(&record, witnessed)))
+    }
+
+    /// Takes hold of a keeper, and of what may outlive it.
+    pub(super) fn hold(&mut self, id: TaskId, keeper: Who) {
+        // One that is gone already has left a record that says how far it came.
+        let Ok(process) = PidFd::open(keeper) else { return self.round.keeper_gone(id) };
+        let token = self.token(Source::Keeper(id));
+        let fd = std::os::fd::AsRawFd::as_raw_fd(&process);
+        let added = self.poll.registry().register(&mut mio::unix::SourceFd(&fd), token, mio::Interest::READABLE);
+        if let Err(error) = added {
+            self.troubles.note(&format!("watch the keeper of {id}"), &error);
+        }
+        self.hold_pipes(id);
+        if let Some(live) = self.lives.get_mut(&id) {
+            live.keeper = Some(Held { process, token });
+        }
+    }
+
+    /// Lets go of a keeper that is gone.
+    pub(super) fn let_go(&mut self, id: TaskId) {
+        let Some(held) = self.lives.get_mut(&id).and_then(|live| live.keeper.take()) else { return };
+        self.sources.remove(&held.token);
+        let fd = std::os::fd::AsRawFd::as_raw_fd(&held.process);
+        let _ = self.poll.registry().deregister(&mut mio::unix::SourceFd(&fd));
+    }
+
+    /// Takes hold of whoever the record names and we do not hold yet.
+    pub(super) fn hold_known(&mut self, id: TaskId, record: &Record) {
+        let held = self.lives.get(&id).is_none_or(|live| live.keeper.is_some());
+        if !held && record.keeper.pid > 0 && record.phase != Phase::Closed && identity::is_alive(record.keeper) {
+            self.hold(id, record.keeper);
+        }
+        self.hold_main(id, record.main);
+    }
+
+    /// Takes hold of the main process, once it is known.
+    pub(super) fn hold_main(&mut self, id: TaskId, main: Who) {
+        if !self.has_room() {
+            return;
+        }
+        if let Some(live) = self.lives.get_mut(&id).filter(|live| live.main.is_none() && main.pid > 0) {
+            live.main = PidFd::open(main).ok();
+        }
+    }
+
+    fn hold_pipes(&mut self, id: TaskId) {
+        let dir = self.dir(id);
+        let room = self.has_room();
+        let Some(live) = self.lives.get_mut(&id).filter(|live| live.idle.is_empty() && room) else { return };
+        let pipes = folder::pipes(live.row.asked.split).iter();
+        live.idle = pipes.filter_map(|pipe| files::open_fifo_idle(&dir.join(pipe)).ok()).collect();
+    }
+
+    fn has_room(&self) -> bool {
+        let used = 4 * self.lives.len() as u64 + self.connections.len() as u64;
+        used + FDS_RESERVE < self.fds_max
+    }
+
+    /// The status of a main process whose keeper did not see it: inherited and reaped by us, or kept by a pidfd.
+    fn witness(&mut self, id: TaskId, record: &Record) -> Option<i32> {
+        if let Some(status) = self.orphans.get(&record.main.pid) {
+            return Some(*status);
+        }
+        let held = self.lives.get(&id)?.main.as_ref()?;
+        held.exit_status().ok().flatten().or_else(|| reap::zombie_status(record.main))
+    }
+
+    /// Whether a keeper of this task lives, whoever started it.
+    pub(super) fn keeper_lives(&mut self, id: TaskId) -> bool {
+        let path = self.dir(id).join("state");
+        match ringback_sys::lock::is_held(&path) {
+            Ok(held) => held,
+            Err(error) => {
+                if error.kind() != std::io::ErrorKind::NotFound {
+                    self.troubles.note(&format!("see whether the keeper of {id} lives"), &error);
+                }
+                false
+            }
+        }
+    }
+}
+
+/// The identity of a process that cannot have been replaced yet, because it is our child and unreaped.
+pub(super) fn child(pid: i32) -> Who {
+    identity::who(pid).unwrap_or(Who { pid, start_ticks: 0 })
+}

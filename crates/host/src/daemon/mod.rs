@@ -1,0 +1,129 @@
+//! The daemon: one thread, one loop. What happened → the core decides → record, act, tell.
+//!
+//! It may die at any instruction. What it had told anybody is in the store; what runs is held by keepers; a new daemon
+//! reads both. Start reading at [`drive`], then [`round`].
+
+mod act;
+mod adopt;
+mod answer;
+mod ask;
+mod crash;
+mod drive;
+mod error;
+mod folder;
+mod live;
+mod round;
+mod run;
+mod serve;
+mod sessions;
+mod sight;
+mod start;
+mod stdin;
+mod view;
+mod wait;
+
+pub use crash::CRASH_POINTS;
+pub use error::DaemonError;
+pub use start::run;
+
+use std::collections::BTreeMap;
+use std::fs::File;
+
+use mio::{Poll, Token};
+use ringback_core::board::Board;
+use ringback_core::id::TaskId;
+use ringback_sys::confine::Confinement;
+use ringback_sys::launch::KeeperImage;
+use ringback_sys::signals::SignalFd;
+
+use crate::config::Config;
+use crate::home::Home;
+use crate::store::Store;
+use live::Live;
+use round::Round;
+use serve::Connections;
+use sessions::Endings;
+use stdin::Feed;
+use wait::Waits;
+
+/// Everything the daemon has. One owner, no locks.
+struct Daemon {
+    home: Home,
+    config: Config,
+    store: Store,
+    board: Board,
+    /// Every task that is not closed, by id: the same ones as on the board.
+    lives: BTreeMap<TaskId, Live>,
+    image: KeeperImage,
+    poll: Poll,
+    sources: BTreeMap<Token, Source>,
+    next_token: usize,
+    news: File,
+    signals: SignalFd,
+    connections: Connections,
+    own: Confinement,
+    waits: Waits,
+    feeds: BTreeMap<Token, Feed>,
+    endings: Endings,
+    round: Round,
+    orphans: BTreeMap<i32, i32>,
+    troubles: Troubles,
+    started_ms: i64,
+    adopted: u64,
+    fds_max: u64,
+    leaving: bool,
+}
+
+/// What can wake the loop.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Source {
+    /// A client wants to connect.
+    Listener,
+    /// A client sent something, or can take more.
+    Client,
+    /// A keeper wrote a hint.
+    News,
+    /// A signal arrived.
+    Signals,
+    /// The keeper of this task is gone.
+    Keeper(TaskId),
+    /// A process whose exit ends a session is gone.
+    Watched,
+    /// The stdin of a task can take more.
+    Stdin,
+}
+
+/// How many troubles are remembered: enough to see a pattern, not a log.
+const TROUBLES_MAX: usize = 32;
+
+/// What went wrong and is nobody's answer: shown by `daemon status`, kept in the log.
+struct Troubles {
+    log: File,
+    recent: Vec<String>,
+}
+
+impl Troubles {
+    fn note(&mut self, act: &str, error: &dyn std::fmt::Display) {
+        use std::io::Write as _;
+        let line = format!("{} cannot {act}: {error}", view::time(ringback_sys::process::wall_ms()));
+        // A log that cannot be written is no reason to stop serving.
+        let _ = writeln!(self.log, "{line}");
+        if self.recent.len() == TROUBLES_MAX {
+            self.recent.remove(0);
+        }
+        self.recent.push(line);
+    }
+}
+
+impl Daemon {
+    fn token(&mut self, source: Source) -> Token {
+        let token = Token(self.next_token);
+        self.next_token += 1;
+        self.sources.insert(token, source);
+        token
+    }
+
+    fn dir(&self, id: TaskId) -> std::path::PathBuf {
+        self.home.task_dir(&id.to_string())
+    }
+}

@@ -1,0 +1,303 @@
+//! One round of the loop: what was decided, in the order it is performed. Record, then act, then tell.
+
+use std::collections::BTreeMap;
+use std::mem;
+
+use ringback_core::effect::Effect;
+use ringback_core::id::TaskId;
+use ringback_core::notice;
+use ringback_core::outcome::Outcome;
+use ringback_core::task::Stop;
+use ringback_sys::{process, signals};
+
+use super::answer::Tell;
+use super::crash::crash_point;
+use super::{Daemon, sight, view};
+use crate::store::{Record, StoreError, StoredStop};
+use crate::wire::Fault;
+
+/// How long after a failed commit it is tried again, milliseconds: a full disk does not empty itself faster.
+const RETRY_MS: u64 = 1000;
+
+/// What is to be performed.
+#[derive(Default)]
+pub(super) struct Round {
+    looks: BTreeMap<TaskId, bool>,
+    /// To be written, all or nothing.
+    pub records: Vec<Record>,
+    acts: Vec<Act>,
+    /// To be answered once it is written.
+    pub tells: Vec<Tell>,
+    concluded: Vec<TaskId>,
+    closed: Vec<TaskId>,
+    retry_at_ms: Option<u64>,
+    hurried: bool,
+    acknowledged: Vec<u64>,
+}
+
+/// What is done between recording and telling.
+pub(super) enum Act {
+    /// Launch a keeper that starts the command.
+    Launch(TaskId),
+    /// Launch a keeper that starts nothing.
+    TakeOver(TaskId),
+    /// Hand a stop to the keeper.
+    Press(TaskId, Stop),
+    /// Delete the folder of a removed task.
+    Delete(TaskId),
+}
+
+impl Round {
+    /// A record has to be looked at.
+    pub(super) fn news(&mut self, id: TaskId) {
+        self.looks.entry(id).or_insert(false);
+    }
+
+    /// A record has to be looked at, and nobody will write it any more.
+    pub(super) fn keeper_gone(&mut self, id: TaskId) {
+        self.looks.insert(id, true);
+    }
+
+    /// The records to look at, and whether their keeper is gone.
+    pub(super) fn take_looks(&mut self) -> BTreeMap<TaskId, bool> {
+        mem::take(&mut self.looks)
+    }
+
+    /// Something is to be done that nothing outside will wake us for.
+    pub(super) fn is_urgent(&self) -> bool {
+        self.hurried || !self.looks.is_empty()
+    }
+
+    /// An act had a consequence that has to be recorded: another round follows at once.
+    pub(super) fn hurry(&mut self) {
+        self.hurried = true;
+    }
+
+    /// When a failed commit is tried again, by the monotonic clock.
+    pub(super) fn retry_at_ms(&self) -> Option<u64> {
+        self.retry_at_ms
+    }
+
+    /// How many `Ack` records this round has so far.
+    pub(super) fn acks_so_far(&self) -> usize {
+        self.records.iter().filter(|record| matches!(record, Record::Ack { .. })).count()
+    }
+
+    /// How many notices `count` of them acknowledged, from the `first` on.
+    pub(super) fn acknowledged(&self, first: usize, count: usize) -> u64 {
+        self.acknowledged.iter().skip(first).take(count).sum()
+    }
+
+    /// An act for after the record.
+    pub(super) fn act(&mut self, act: Act) {
+        self.acts.push(act);
+    }
+}
+
+impl Daemon {
+    /// Performs what this round decided.
+    pub(super) fn close_round(&mut self) {
+        self.round.hurried = false;
+        self.look_at_records();
+        if !self.round.records.is_empty() {
+            crash_point("daemon.before-record");
+            self.record_all();
+            crash_point("daemon.after-record");
+        }
+        for act in mem::take(&mut self.round.acts) {
+            match act {
+                Act::Launch(id) => self.launch(id),
+                Act::TakeOver(id) => self.take_over(id),
+                Act::Press(id, stop) => self.press(id, &stop),
+                Act::Delete(id) => self.delete(id),
+            }
+        }
+        if self.round.retry_at_ms.is_none() {
+            self.announce();
+        }
+        let tells = mem::take(&mut self.round.tells);
+        if !tells.is_empty() {
+            crash_point("daemon.before-tell");
+            for tell in tells {
+                self.tell(tell);
+            }
+        }
+        if self.connections.flush_all() {
+            crash_point("daemon.after-tell");
+        }
+        self.drop_closed_connections();
+    }
+
+    fn record_all(&mut self) {
+        let records = mem::take(&mut self.round.records);
+        match self.store.write(&records) {
+            Ok(acknowledged) => {
+                self.round.retry_at_ms = None;
+                self.round.acknowledged = acknowledged;
+            }
+            Err(error) => self.keep_unwritten(records, &error),
+        }
+    }
+
+    /// The disk is full, or worse. What clients asked for is refused; what the machine did is kept and tried again.
+    fn keep_unwritten(&mut self, records: Vec<Record>, error: &StoreError) {
+        if self.round.retry_at_ms.is_none() {
+            self.troubles.note("write to the database", error);
+        }
+        let fault = Fault {
+            code: if error.is_space() { "store_full" } else { "store_failed" }.into(),
+            message: format!("cannot record it: {}", with_cause(error)),
+            hint: Some("free some space, for example by `ringback prune`, and ask again".into()),
+        };
+        for record in records {
+            match record {
+                Record::Insert { id, .. } => self.uninsert(id),
+                Record::Conclude { .. } | Record::Close { .. } | Record::Stop { .. } => self.round.records.push(record),
+                Record::Lease { .. }
+                | Record::Ack { .. }
+                | Record::Watch { .. }
+                | Record::SessionLease { .. }
+                | Record::Remove { .. } => {}
+            }
+        }
+        self.round.acts.retain(|act| !matches!(act, Act::Delete(_)));
+        self.round.retry_at_ms = Some(process::monotonic_ms() + RETRY_MS);
+        for tell in &mut self.round.tells {
+            tell.refuse_change(&fault);
+        }
+    }
+
+    /// A task that could not be recorded was never given to anybody.
+    fn uninsert(&mut self, id: TaskId) {
+        self.board.forget(id);
+        self.lives.remove(&id);
+        self.round.acts.retain(|act| !matches!(act, Act::Launch(other) if *other == id));
+        self.delete(id);
+    }
+
+    /// What the board decided, sorted into what is recorded, done and told.
+    pub(super) fn apply(&mut self, effects: Vec<Effect>) {
+        for effect in effects {
+            match effect {
+                Effect::Insert { id } => self.insert(id),
+                Effect::Conclude { id, outcome } => self.conclude(id, &outcome),
+                Effect::Close { id } => self.close(id),
+                Effect::Release { id } => self.release(id),
+                Effect::Press { id, stop } => self.note_stop(id, stop),
+                Effect::Launch { id } => self.round.acts.push(Act::Launch(id)),
+                Effect::TakeOver { id } => self.round.acts.push(Act::TakeOver(id)),
+                // Answered by who asked: see `ask`.
+                Effect::Reuse { .. } | Effect::Refuse { .. } => {}
+            }
+        }
+    }
+
+    fn insert(&mut self, id: TaskId) {
+        let Some(live) = self.lives.get(&id) else { return };
+        self.round.records.push(Record::Insert {
+            id,
+            session: live.row.session.clone(),
+            lease: live.ask().lease.word(),
+            created_ms: live.row.created_ms,
+            asked: Box::new(live.row.asked.clone()),
+        });
+    }
+
+    fn conclude(&mut self, id: TaskId, outcome: &Outcome) {
+        let (dir, record, at_ms) = (self.dir(id), self.record(id), process::wall_ms());
+        let mut facts = sight::facts(&dir, record.as_ref(), outcome);
+        facts.ended_ms = facts.ended_ms.or(Some(at_ms));
+        let Some(live) = self.lives.get_mut(&id) else { return };
+        let text = notice_text(live, outcome, &facts, &dir);
+        live.row.facts = Some(facts.clone());
+        self.round.records.push(Record::Conclude {
+            id,
+            session: live.row.session.clone(),
+            facts: Box::new(facts),
+            at_ms,
+            text,
+        });
+        self.round.concluded.push(id);
+    }
+
+    fn close(&mut self, id: TaskId) {
+        let (dir, record) = (self.dir(id), self.record(id));
+        let Some(live) = self.lives.get_mut(&id) else { return };
+        let mut changed = None;
+        if let (Some(facts), Some(record)) = (&mut live.row.facts, &record) {
+            let before = facts.clone();
+            sight::refresh(facts, &dir, record);
+            changed = (*facts != before).then(|| Box::new(facts.clone()));
+        }
+        self.round.records.push(Record::Close { id, facts: changed });
+        self.round.closed.push(id);
+    }
+
+    fn release(&mut self, id: TaskId) {
+        let Some(live) = self.lives.get_mut(&id) else { return };
+        let lease = ringback_core::spec::Lease::Service.word();
+        lease.clone_into(&mut live.row.lease);
+        self.round.records.push(Record::Lease { id, lease });
+    }
+
+    /// The first stop is recorded, so that a new daemon can hand it on; each is handed to the keeper.
+    fn note_stop(&mut self, id: TaskId, stop: Stop) {
+        if let Some(live) = self.lives.get_mut(&id).filter(|live| live.row.stop.is_none()) {
+            let stored = StoredStop::from(&stop);
+            live.row.stop = Some(stored.clone());
+            self.round.records.push(Record::Stop { id, stop: stored });
+        }
+        self.round.acts.push(Act::Press(id, stop));
+    }
+
+    /// What was recorded may be told, and what is closed may be let go.
+    fn announce(&mut self) {
+        for id in mem::take(&mut self.round.concluded) {
+            if let Some(live) = self.lives.get_mut(&id) {
+                live.told = true;
+                let session = live.row.session.clone();
+                self.end_feeds_of(id);
+                self.waits.ended(id);
+                self.waits.heard_of(&session);
+            }
+        }
+        for id in mem::take(&mut self.round.closed) {
+            self.let_go(id);
+            self.lives.remove(&id);
+            self.waits.closed(id);
+        }
+        for key in self.waits.take_ready() {
+            self.answer_wait(key);
+        }
+    }
+}
+
+/// What a session reads: the verdict from the outcome, then the quoted end of the output.
+fn notice_text(
+    live: &super::live::Live,
+    outcome: &Outcome,
+    facts: &crate::store::Facts,
+    dir: &std::path::Path,
+) -> String {
+    let took = facts.duration_ms.map(|ms| format!(" · {}.{:03}s", ms / 1000, ms % 1000)).unwrap_or_default();
+    let name = live.row.asked.name.as_ref().map(|name| format!(" · {name}")).unwrap_or_default();
+    let verdict = notice::verdict(outcome, signals::name);
+    let display = view::display(&live.row.asked.command);
+    let left = match facts.leftovers.len() {
+        0 => String::new(),
+        n => format!(
+            "\n{n} left running: {}",
+            facts.leftovers.iter().map(|l| l.pid.to_string()).collect::<Vec<_>>().join(" ")
+        ),
+    };
+    let tail = super::folder::tail(dir, facts.output_bytes, notice::TAIL_BYTES_MAX);
+    let quoted = notice::quote_tail(&tail, notice::TAIL_BYTES_MAX);
+    format!("{verdict}{took}{name} · {display} · id {}{left}{quoted}", live.row.id)
+}
+
+fn with_cause(error: &dyn std::error::Error) -> String {
+    match error.source() {
+        Some(cause) => format!("{error}: {cause}"),
+        None => error.to_string(),
+    }
+}

@@ -1,0 +1,206 @@
+//! A new task: checked, written into its folder, and given to the board.
+
+use std::io;
+
+use mio::Token;
+use ringback_core::id::TaskId;
+use ringback_core::spec::{self, IfRunning, Lease, Leftovers};
+use ringback_sys::process;
+use serde_bytes::ByteBuf;
+
+use super::Daemon;
+use super::answer::Say;
+use super::ask::{check_session, store_fault};
+use super::crash::crash_point;
+use super::folder::{self, Private};
+use super::live::Live;
+use crate::store::{Asked, Row, StoredCommand};
+use crate::wire::{Caller, Command, Fault, RunRequest};
+
+/// How much of a script stands in the store: enough to recognise it; the whole is in the task folder.
+const SCRIPT_KEPT_BYTES: usize = 4096;
+
+impl Daemon {
+    /// Somebody asks for a task.
+    pub(super) fn ask_run(&mut self, to: Token, caller: &Caller, run: RunRequest) -> Result<(), Fault> {
+        let session = if run.session.is_empty() { caller.session.clone() } else { run.session.clone() };
+        let (asked, lease, private) = self.read_run(run)?;
+        self.begin(to, &session, lease, asked, &private)
+    }
+
+    /// Somebody asks for an ended task once more.
+    pub(super) fn ask_retry(&mut self, to: Token, caller: &Caller, text: &str) -> Result<(), Fault> {
+        let id = self.resolve(text)?;
+        if self.board.get(id).is_some_and(|entry| !entry.state.has_ended()) {
+            return Err(fault(
+                "still_running",
+                format!("cannot retry {id}: it has not ended"),
+                format!("`ringback wait {id}` waits for it"),
+            ));
+        }
+        let row = self.store.task(id).map_err(|error| store_fault(&error))?;
+        let row = row.ok_or_else(|| fault("unknown_id", format!("no task has the id {id}"), String::new()))?;
+        let private = folder::private_of(&self.dir(id)).map_err(|error| {
+            fault("not_readable", format!("cannot read what {id} was: {error}"), "run the command anew".into())
+        })?;
+        let lease = Lease::parse(&row.lease).unwrap_or_default();
+        self.begin(to, &caller.session, lease, row.asked, &private)
+    }
+
+    fn begin(&mut self, to: Token, session: &str, lease: Lease, asked: Asked, private: &Private) -> Result<(), Fault> {
+        check_session(session)?;
+        let id = self.new_id()?;
+        let row = Row {
+            seq: 0,
+            id,
+            session: session.to_owned(),
+            lease: lease.word().to_owned(),
+            live: true,
+            created_ms: process::wall_ms(),
+            asked,
+            facts: None,
+            stop: None,
+        };
+        let live = Live::new(row);
+        let ask = live.ask();
+        // A folder for a task that will not be is work and dirt, so the key is looked at first.
+        if self.board.would_insert(&ask) {
+            let dir = self.dir(id);
+            if let Err(error) = folder::prepare(&dir, id, session, &live.row.asked, private) {
+                let _ = folder::delete(&dir);
+                return Err(folder_fault(&error));
+            }
+            crash_point("daemon.after-folder");
+            self.lives.insert(id, live);
+        }
+        let effects = self.board.ask(id, ask);
+        let say = match Self::same_key(&effects) {
+            None => Say::Task { id, existing: false },
+            Some((existing, None)) => Say::Task { id: existing, existing: true },
+            Some((existing, Some(key))) => {
+                return Err(fault(
+                    "key_taken",
+                    format!("task {existing} of this session has the key {key:?} and has not ended"),
+                    format!("wait for it (`ringback wait {existing}`), or use --if-running reuse or replace"),
+                ));
+            }
+        };
+        let begun = matches!(say, Say::Task { existing: false, .. });
+        self.apply(effects);
+        self.round.tells.push(super::answer::Tell { to, say: if begun { Say::Begun(id) } else { say } });
+        Ok(())
+    }
+
+    fn new_id(&self) -> Result<TaskId, Fault> {
+        loop {
+            let bits = process::random_u64()
+                .map_err(|error| fault("no_random", format!("cannot make an id: {error}"), String::new()))?;
+            let id = TaskId::from_bits(bits);
+            if !self.lives.contains_key(&id) && self.store.is_free(id).map_err(|error| store_fault(&error))? {
+                return Ok(id);
+            }
+        }
+    }
+
+    /// Reads a request once into what is true of the task.
+    fn read_run(&self, run: RunRequest) -> Result<(Asked, Lease, Private), Fault> {
+        let (words, script) = match run.command {
+            Command::Argv(words) => (words, None),
+            Command::Script { text, shell } => (shell, Some(text)),
+        };
+        if words.first().is_none_or(|word| word.is_empty()) {
+            return Err(fault(
+                "empty_command",
+                "there is no command to run".into(),
+                "`ringback run -- PROGRAM [ARG…]`".into(),
+            ));
+        }
+        for (what, label) in [("name", &run.name), ("key", &run.key)] {
+            if label.as_deref().is_some_and(|label| !spec::is_label(label)) {
+                return Err(fault(
+                    "bad_label",
+                    format!("the {what} cannot be used"),
+                    format!("a {what} is one line of 1 to 256 bytes"),
+                ));
+            }
+        }
+        if run.timeout_ms == Some(0) || run.idle_timeout_ms == Some(0) {
+            return Err(fault(
+                "bad_timeout",
+                "a limit of 0 would end the task before it began".into(),
+                "leave the limit out for none".into(),
+            ));
+        }
+        if run.cwd.first() != Some(&b'/') {
+            return Err(fault(
+                "bad_cwd",
+                "the working directory is not an absolute path".into(),
+                "pass `--cwd` an absolute path".into(),
+            ));
+        }
+        let lease = word("lease", &run.lease, Lease::parse, Lease::WORDS)?;
+        word("leftovers", &run.leftovers, Leftovers::parse, Leftovers::WORDS)?;
+        word("if-running", &run.if_running, IfRunning::parse, IfRunning::WORDS)?;
+        let ms = |duration: std::time::Duration| u64::try_from(duration.as_millis()).unwrap_or(u64::MAX);
+        let asked = Asked {
+            name: run.name,
+            key: run.key,
+            if_running: run.if_running,
+            command: stored(&words, script.as_ref().map(|script| script.as_slice())),
+            cwd: run.cwd,
+            binding: run.binding.map(|binding| binding.to_string()),
+            wall_ms: run.timeout_ms.or(self.config.default_timeout.map(ms)),
+            idle_ms: run.idle_timeout_ms,
+            grace_ms: run.grace_ms.unwrap_or_else(|| ms(self.config.grace)),
+            output_max: run.output_max.unwrap_or(self.config.max_output),
+            stdin: run.stdin,
+            split: run.split,
+            term_main_only: run.term_main_only,
+            leftovers: run.leftovers,
+        };
+        let private = Private {
+            words: words.into_iter().map(ByteBuf::into_vec).collect(),
+            script: script.map(ByteBuf::into_vec),
+            env: run.env.into_iter().map(ByteBuf::into_vec).collect(),
+            umask: run.umask & 0o777,
+            nice: run.nice,
+            limits: run.limits,
+        };
+        Ok((asked, lease, private))
+    }
+}
+
+fn stored(words: &[ByteBuf], script: Option<&[u8]>) -> StoredCommand {
+    let kept = script.map(|script| ByteBuf::from(&script[..script.len().min(SCRIPT_KEPT_BYTES)]));
+    let cut = script.is_some_and(|script| script.len() > SCRIPT_KEPT_BYTES);
+    StoredCommand { words: words.to_vec(), script: kept, cut }
+}
+
+fn word<T: Default>(what: &str, text: &str, parse: fn(&str) -> Option<T>, words: &[&str]) -> Result<T, Fault> {
+    if text.is_empty() {
+        return Ok(T::default());
+    }
+    parse(text).ok_or_else(|| {
+        let hint = format!("--{what} is one of {}", words.join(", "));
+        fault("bad_word", format!("{text:?} is not a value of --{what}"), hint)
+    })
+}
+
+fn fault(code: &str, message: String, hint: String) -> Fault {
+    Fault { code: code.into(), message, hint: Some(hint).filter(|hint| !hint.is_empty()) }
+}
+
+fn folder_fault(error: &io::Error) -> Fault {
+    let message = format!("cannot write the folder of the task: {error}");
+    match error.kind() {
+        io::ErrorKind::InvalidInput => fault(
+            "bad_command",
+            format!("cannot run it: {error}"),
+            "a command cannot contain NUL bytes, nor be longer than the kernel takes".into(),
+        ),
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
+            fault("store_full", message, "free some space, for example by `ringback prune`".into())
+        }
+        _ => fault("folder_failed", message, "`ringback doctor` looks at the home".into()),
+    }
+}

@@ -1,0 +1,166 @@
+//! From what a keeper left on disk to the core's words, and to the facts of an ended task.
+
+use std::path::Path;
+
+use ringback_core::outcome::{Cause, Evidence, Outcome};
+use ringback_core::task::Sight;
+use ringback_sys::form::receipt::{Ended, Entry, Head, Layer};
+use ringback_sys::form::record::{self, GapWhy, Phase, Record, Step, Witness};
+use ringback_sys::{identity, signals, task_files};
+
+use crate::store::{Facts, StoredOutcome, row::start_error};
+use crate::wire::task::{LeftoverObject, ObservedObject, ReceiptObject, SurvivorObject, UsageObject};
+
+/// What the record shows. `witnessed` is a status that the daemon saw itself, for a record without one.
+pub(super) fn sight(record: &Record, witnessed: Option<i32>) -> Sight {
+    let own = (record.witness != Witness::None).then_some(record.wait_status);
+    let evidence = Evidence { status: own.or(witnessed), cause: cause(record.cause), oom: false };
+    match record.phase {
+        Phase::New => Sight::New,
+        Phase::Started => Sight::Started,
+        Phase::StartFailed => {
+            let why = start_error(record.step == Step::Cwd, record.step == Step::Exec, record.errno);
+            Sight::StartFailed { why, errno: record.errno }
+        }
+        Phase::Ended => Sight::Ended(evidence),
+        Phase::Closed => Sight::Closed(evidence),
+    }
+}
+
+/// The record's word for a cause of the core.
+pub(super) fn cause_of(cause: Cause) -> record::Cause {
+    match cause {
+        Cause::Wall => record::Cause::Wall,
+        Cause::Idle => record::Cause::Idle,
+        Cause::Request => record::Cause::Request,
+        Cause::SessionEnd => record::Cause::SessionEnd,
+        Cause::OutputLimit => record::Cause::OutputLimit,
+        Cause::Replaced => record::Cause::Replaced,
+    }
+}
+
+fn cause(cause: record::Cause) -> Option<Cause> {
+    match cause {
+        record::Cause::None => None,
+        record::Cause::Wall => Some(Cause::Wall),
+        record::Cause::Idle => Some(Cause::Idle),
+        record::Cause::Request => Some(Cause::Request),
+        record::Cause::SessionEnd => Some(Cause::SessionEnd),
+        record::Cause::OutputLimit => Some(Cause::OutputLimit),
+        record::Cause::Replaced => Some(Cause::Replaced),
+    }
+}
+
+/// The facts of a task that ended like `outcome`, from its record (if there is one) and its receipt.
+pub(super) fn facts(dir: &Path, record: Option<&Record>, outcome: &Outcome) -> Facts {
+    let mut facts = Facts { outcome: StoredOutcome::from(outcome), ..Facts::default() };
+    if let Some(record) = record {
+        refresh(&mut facts, dir, record);
+    }
+    facts
+}
+
+/// Brings everything but the outcome up to date.
+pub(super) fn refresh(facts: &mut Facts, dir: &Path, record: &Record) {
+    if record.phase != Phase::New && record.started_wall_ms > 0 && record.main.pid > 0 {
+        facts.started_ms = Some(record.started_wall_ms);
+        facts.pid = Some(record.main.pid);
+    }
+    if record.ended_wall_ms > 0 {
+        facts.ended_ms = Some(record.ended_wall_ms);
+        facts.duration_ms = Some(record.ended_mono_ms.saturating_sub(record.started_mono_ms));
+        facts.usage = Some(UsageObject {
+            user_ms: record.user_us / 1000,
+            system_ms: record.system_us / 1000,
+            max_rss_bytes: record.max_rss_kb * 1024,
+        });
+    }
+    facts.output_bytes = record.output_bytes;
+    facts.output_complete = record.output_complete || record.phase == Phase::StartFailed;
+    facts.gaps = gaps(record);
+    if record.leftovers_count > 0 {
+        facts.leftovers = leftovers(record);
+    }
+    if record.has_receipt {
+        facts.receipt = task_files::read_receipt(dir).ok().flatten().map(|(head, entries)| receipt(&head, &entries));
+    }
+}
+
+/// What is missing from the output.
+pub(super) fn gaps(record: &Record) -> Vec<(u64, u64, String)> {
+    let known = (record.gaps_count as usize).min(record.gaps.len());
+    let word = |why| match why {
+        GapWhy::OutputLimit => "output_limit",
+        GapWhy::NoSpace => "no_space",
+        GapWhy::Io => "io_error",
+    };
+    record.gaps[..known].iter().map(|gap| (gap.from, gap.to, word(gap.why).to_owned())).collect()
+}
+
+fn leftovers(record: &Record) -> Vec<LeftoverObject> {
+    let known = (record.leftovers_count as usize).min(record.leftovers.len());
+    let name = |left: &record::Leftover| {
+        let alive = identity::is_alive(left.who);
+        let line = alive.then(|| identity::command_line(left.who.pid).ok().flatten()).flatten();
+        line.unwrap_or_else(|| comm(&left.comm))
+    };
+    record.leftovers[..known].iter().map(|left| LeftoverObject { pid: left.who.pid, command: name(left) }).collect()
+}
+
+fn comm(bytes: &[u8; 16]) -> String {
+    let end = bytes.iter().position(|b| *b == 0).unwrap_or(bytes.len());
+    String::from_utf8_lossy(&bytes[..end]).into_owned()
+}
+
+fn receipt(head: &Head, entries: &[Entry]) -> ReceiptObject {
+    let observed = entries.iter().map(|entry| ObservedObject {
+        pid: entry.pid,
+        parent_pid: entry.parent_pid,
+        depth: entry.depth,
+        command: comm(&entry.comm),
+        ended: match entry.ended {
+            Ended::Alive => "alive",
+            Ended::Exited => "exited",
+            Ended::Signaled => "signaled",
+            Ended::Vanished => "vanished",
+        }
+        .to_owned(),
+        how: match entry.ended {
+            Ended::Exited => Some(entry.how.to_string()),
+            Ended::Signaled => Some(signals::name(entry.how)),
+            Ended::Alive | Ended::Vanished => None,
+        },
+    });
+    let survivors = entries.iter().filter(|entry| entry.ended == Ended::Alive).map(|entry| SurvivorObject {
+        pid: entry.pid,
+        command: comm(&entry.comm),
+        why: why_alive(entry),
+    });
+    ReceiptObject {
+        layer: match head.layer {
+            Layer::Subreaper => "subreaper",
+            Layer::Cgroup => "cgroup",
+            Layer::Marks => "marks",
+        }
+        .to_owned(),
+        reason: cause(head.cause).map_or("leftovers", Cause::word).to_owned(),
+        signals: (1..=63).filter(|n| head.signals >> n & 1 == 1).map(signals::name).collect(),
+        observed: observed.collect(),
+        observed_count: head.observed,
+        reaped_count: head.reaped,
+        survivor_count: head.survivors,
+        survivors: survivors.collect(),
+        scans: head.scans,
+        verified_empty: head.verified_empty,
+        duration_ms: head.duration_ms,
+    }
+}
+
+fn why_alive(entry: &Entry) -> String {
+    match (entry.errno, entry.state) {
+        (1, _) => "it belongs to another user (EPERM)".to_owned(),
+        (_, b'D') => "it waits in the kernel and cannot be interrupted (state D)".to_owned(),
+        (0, state) => format!("it did not die in time (state {})", char::from(state.max(b'?'))),
+        (errno, _) => std::io::Error::from_raw_os_error(errno).to_string(),
+    }
+}

@@ -1,0 +1,123 @@
+//! Becoming the daemon of a home.
+
+use std::collections::BTreeMap;
+use std::fs::{self, File};
+use std::io::{self, Write};
+
+use mio::unix::SourceFd;
+use mio::{Interest, Poll};
+use ringback_core::board::Board;
+use ringback_sys::confine::Confinement;
+use ringback_sys::launch::KeeperImage;
+use ringback_sys::signals::{SIGCHLD, SIGHUP, SIGINT, SIGTERM, SignalFd};
+use ringback_sys::{files, image, lock, process, reap, signals, socket};
+
+use super::crash::crash_point;
+use super::error::{DaemonError, machine};
+use super::round::Round;
+use super::serve::Connections;
+use super::sessions::Endings;
+use super::wait::Waits;
+use super::{Daemon, Source, Troubles};
+use crate::config::Config;
+use crate::home::{Home, SOCKET_NAME};
+use crate::store::Store;
+
+/// How long the log may get before it starts anew, bytes.
+const LOG_BYTES_MAX: u64 = 1 << 20;
+
+/// Serves `home` until somebody says stop. `ready` is called once clients can connect.
+///
+/// Everything that the caller left open above descriptor 2 is closed, so this is for a program that does nothing else.
+pub fn run(home: &Home, config: Config, ready: impl FnOnce()) -> Result<(), DaemonError> {
+    process::close_above(2).map_err(machine("close what the caller left open"))?;
+    files::umask(0o077);
+    home.prepare()?;
+    std::env::set_current_dir("/").map_err(machine("leave the caller's folder"))?;
+    // The leader of a process group cannot make a session; then it has one of its own already, or a shell's.
+    let _ = process::set_own_session();
+    let _lock = own(home)?;
+    crash_point("daemon.after-lock");
+    let mut daemon = Daemon::new(home, config)?;
+    daemon.adopt_all()?;
+    crash_point("daemon.after-adopt");
+    daemon.listen()?;
+    crash_point("daemon.after-listen");
+    ready();
+    let ended = daemon.drive();
+    let _ = fs::remove_file(home.socket());
+    ended
+}
+
+/// The lock that makes us the one daemon of this home, for as long as it is held.
+fn own(home: &Home) -> Result<File, DaemonError> {
+    let lock = files::append(&home.daemon_lock()).map_err(machine("open the lock of this home"))?;
+    let ours = lock::try_exclusive(&lock).map_err(machine("lock this home"))?;
+    if ours { Ok(lock) } else { Err(DaemonError::AlreadyRunning) }
+}
+
+fn open_log(home: &Home) -> io::Result<File> {
+    let path = home.log();
+    if fs::metadata(&path).is_ok_and(|meta| meta.len() > LOG_BYTES_MAX) {
+        fs::rename(&path, path.with_extension("log.old"))?;
+    }
+    files::append(&path)
+}
+
+impl Daemon {
+    fn new(home: &Home, config: Config) -> Result<Self, DaemonError> {
+        signals::block_all().map_err(machine("block signals"))?;
+        let signals =
+            SignalFd::block_and_open(&[SIGCHLD, SIGTERM, SIGINT, SIGHUP]).map_err(machine("receive signals"))?;
+        reap::become_subreaper().map_err(machine("inherit orphans"))?;
+        let fds_max = process::raise_fd_limit();
+        let mut log = open_log(home).map_err(machine("open the log of this home"))?;
+        let _ = writeln!(log, "{} serves as {}", super::view::time(process::wall_ms()), std::process::id());
+        let image = KeeperImage::install(&home.bin(), image::bytes()).map_err(DaemonError::Keeper)?;
+        let store = Store::open(&home.db())?;
+        // Before any record is read: what a keeper says while we read is not lost.
+        let news = files::open_news_reader(&home.news()).map_err(machine("open the news of this home"))?;
+        let mut daemon = Self {
+            home: home.clone(),
+            board: Board::new(config.max_running as usize),
+            config,
+            store,
+            lives: BTreeMap::new(),
+            image,
+            poll: Poll::new().map_err(machine("open the event loop"))?,
+            sources: BTreeMap::new(),
+            next_token: 0,
+            news,
+            signals,
+            connections: Connections::default(),
+            own: Confinement::own().map_err(machine("see how free this process is"))?,
+            waits: Waits::default(),
+            feeds: BTreeMap::new(),
+            endings: Endings::default(),
+            round: Round::default(),
+            orphans: BTreeMap::new(),
+            troubles: Troubles { log, recent: Vec::new() },
+            started_ms: process::wall_ms(),
+            adopted: 0,
+            fds_max,
+            leaving: false,
+        };
+        let (news, signals) = (daemon.token(Source::News), daemon.token(Source::Signals));
+        let registry = daemon.poll.registry();
+        let fd = std::os::fd::AsRawFd::as_raw_fd(&daemon.news);
+        registry.register(&mut SourceFd(&fd), news, Interest::READABLE).map_err(machine("watch the news"))?;
+        let fd = std::os::fd::AsRawFd::as_raw_fd(&daemon.signals);
+        registry.register(&mut SourceFd(&fd), signals, Interest::READABLE).map_err(machine("watch signals"))?;
+        Ok(daemon)
+    }
+
+    fn listen(&mut self) -> Result<(), DaemonError> {
+        let listener = socket::listen(self.home.socket_dir(), SOCKET_NAME).map_err(DaemonError::Listen)?;
+        listener.set_nonblocking(true).map_err(DaemonError::Listen)?;
+        let mut listener = mio::net::UnixListener::from_std(listener);
+        let token = self.token(Source::Listener);
+        self.poll.registry().register(&mut listener, token, Interest::READABLE).map_err(DaemonError::Listen)?;
+        self.connections.listener = Some(listener);
+        Ok(())
+    }
+}

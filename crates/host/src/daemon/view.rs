@@ -1,0 +1,159 @@
+//! From what is stored to what everybody sees: the task object, in one place.
+
+use std::fs;
+use std::path::Path;
+
+use jiff::Timestamp;
+use ringback_sys::form::record::{Phase, Record};
+use ringback_sys::{identity, process, signals};
+
+use super::folder::{INDEX, OUTPUT, SCRIPT};
+use super::sight;
+use crate::store::{Facts, Row, StoredCommand};
+use crate::wire::task::{CommandObject, OutputObject, SCHEMA, TaskObject, TimeoutsObject};
+
+/// How many characters of a command stand in its one-line form: a list has one line for it.
+const DISPLAY_CHARS_MAX: usize = 200;
+
+/// How much of a task to show.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Detail {
+    /// What stands in the row.
+    Brief,
+    /// Also what has to be read from the folder.
+    Full,
+}
+
+/// RFC 3339 with milliseconds, UTC.
+pub(super) fn time(ms: i64) -> String {
+    match Timestamp::from_millisecond(ms) {
+        Ok(at) => format!("{at:.3}"),
+        Err(_) => String::new(),
+    }
+}
+
+/// The task object of a row. `record` is the keeper's, for a task that is not closed.
+pub(super) fn task(row: &Row, dir: &Path, record: Option<&Record>, detail: Detail) -> TaskObject {
+    let asked = &row.asked;
+    let mut object = TaskObject {
+        schema: SCHEMA,
+        id: row.id.to_string(),
+        name: asked.name.clone(),
+        session: row.session.clone(),
+        state: "queued".to_owned(),
+        command: command(&asked.command, dir, detail),
+        cwd: String::from_utf8_lossy(&asked.cwd).into_owned(),
+        created_at: time(row.created_ms),
+        lease: row.lease.clone(),
+        key: asked.key.clone(),
+        binding: asked.binding.as_deref().and_then(|text| serde_json::from_str(text).ok()),
+        timeouts: TimeoutsObject { wall_ms: asked.wall_ms, idle_ms: asked.idle_ms, grace_ms: asked.grace_ms },
+        output: OutputObject {
+            path: shown(&dir.join(OUTPUT)),
+            index_path: shown(&dir.join(INDEX)),
+            ..OutputObject::default()
+        },
+        stdout_path: asked.split.then(|| shown(&dir.join("stdout"))),
+        stderr_path: asked.split.then(|| shown(&dir.join("stderr"))),
+        ..TaskObject::default()
+    };
+    match (&row.facts, record) {
+        (Some(facts), _) => ended(&mut object, facts, row.live, dir),
+        (None, Some(record)) => running(&mut object, record, dir),
+        (None, None) => {}
+    }
+    object
+}
+
+fn running(object: &mut TaskObject, record: &Record, dir: &Path) {
+    if record.phase == Phase::New || record.main.pid == 0 {
+        return;
+    }
+    "running".clone_into(&mut object.state);
+    object.started_at = Some(time(record.started_wall_ms));
+    let now_ms = process::monotonic_ms();
+    object.duration_ms = Some(now_ms.saturating_sub(record.started_mono_ms));
+    object.pid = Some(record.main.pid);
+    object.process_group_id = Some(record.main.pid);
+    object.output.gaps = sight::gaps(record);
+    object.silence_ms = object.duration_ms;
+    if let Ok(meta) = fs::metadata(dir.join(OUTPUT)) {
+        object.output.bytes = meta.len();
+        let quiet = meta.modified().ok().filter(|_| meta.len() > 0).and_then(|at| at.elapsed().ok());
+        object.silence_ms = match (quiet, object.duration_ms) {
+            (Some(quiet), Some(age)) => u64::try_from(quiet.as_millis()).ok().map(|ms| ms.min(age)),
+            (_, age) => age,
+        };
+    }
+}
+
+fn ended(object: &mut TaskObject, facts: &Facts, live: bool, dir: &Path) {
+    let outcome = &facts.outcome;
+    object.state.clone_from(&outcome.state);
+    object.reason.clone_from(&outcome.reason);
+    object.by.clone_from(&outcome.by);
+    object.exit_code = outcome.exit_code();
+    object.final_exit_code = outcome.final_exit_code();
+    object.signal = outcome.signal.map(signals::name);
+    object.core_dumped = outcome.core;
+    object.errno = outcome.errno;
+    object.started_at = facts.started_ms.map(time);
+    object.ended_at = facts.ended_ms.map(time);
+    object.duration_ms = facts.duration_ms;
+    object.pid = facts.pid;
+    object.process_group_id = facts.pid;
+    object.output.bytes = facts.output_bytes;
+    object.output.gaps.clone_from(&facts.gaps);
+    object.output.complete = facts.output_complete;
+    object.leftovers.clone_from(&facts.leftovers);
+    object.cleanup.clone_from(&facts.receipt);
+    object.usage.clone_from(&facts.usage);
+    if live {
+        object.leftovers.retain(|left| identity::who(left.pid).is_ok_and(identity::is_alive));
+        object.output.open_by = object.leftovers.iter().map(|left| left.pid).collect();
+        object.output.bytes = fs::metadata(dir.join(OUTPUT)).map_or(facts.output_bytes, |meta| meta.len());
+    }
+}
+
+fn command(stored: &StoredCommand, dir: &Path, detail: Detail) -> CommandObject {
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    let Some(script) = &stored.script else {
+        let argv: Vec<String> = stored.words.iter().map(|word| text(word)).collect();
+        return CommandObject { argv: Some(argv), display: display(stored), ..CommandObject::default() };
+    };
+    let whole = (stored.cut && detail == Detail::Full).then(|| fs::read(dir.join(SCRIPT)).ok()).flatten();
+    CommandObject {
+        script: Some(text(whole.as_deref().unwrap_or(script))),
+        shell: Some(stored.words.iter().map(|word| text(word)).collect::<Vec<_>>().join(" ")),
+        display: display(stored),
+        ..CommandObject::default()
+    }
+}
+
+/// One line for people: arguments quoted as a shell would read them, or the script's first line.
+pub(super) fn display(stored: &StoredCommand) -> String {
+    let whole = match &stored.script {
+        Some(script) => first_line(&String::from_utf8_lossy(script)),
+        None => quoted(&stored.words),
+    };
+    let line: String = whole.chars().map(|c| if c.is_control() { ' ' } else { c }).take(DISPLAY_CHARS_MAX).collect();
+    if line.chars().count() < whole.chars().count() { line + "…" } else { line }
+}
+
+fn first_line(script: &str) -> String {
+    let mut lines = script.trim().lines();
+    let first = lines.next().unwrap_or_default();
+    if lines.next().is_some() { format!("{first} …") } else { first.to_owned() }
+}
+
+fn quoted(words: &[serde_bytes::ByteBuf]) -> String {
+    let quote = |word: &serde_bytes::ByteBuf| {
+        let word = String::from_utf8_lossy(word);
+        shlex::try_quote(&word).map_or_else(|_| word.to_string(), std::borrow::Cow::into_owned)
+    };
+    words.iter().map(quote).collect::<Vec<_>>().join(" ")
+}
+
+fn shown(path: &Path) -> String {
+    path.to_string_lossy().into_owned()
+}

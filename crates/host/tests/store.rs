@@ -1,0 +1,172 @@
+//! The store keeps what was written, all or nothing, and tells apart what never was from what was removed.
+
+use ringback_core::id::{Prefix, TaskId};
+use ringback_host::store::{Ack, Asked, Facts, Found, Page, Record, Store, StoreError, StoredOutcome};
+
+fn id(n: u64) -> TaskId {
+    TaskId::from_bits(n << 40)
+}
+
+fn insert(n: u64, session: &str) -> Record {
+    Record::Insert {
+        id: id(n),
+        session: session.into(),
+        lease: "awaited",
+        created_ms: 1000 + i64::try_from(n).unwrap(),
+        asked: Box::new(Asked { name: Some(format!("task {n}")), ..Asked::default() }),
+    }
+}
+
+fn facts(code: i32) -> Facts {
+    let outcome = StoredOutcome { state: "exited".into(), code: Some(code), ..StoredOutcome::default() };
+    Facts { outcome, ended_ms: Some(5000), ..Facts::default() }
+}
+
+fn conclude(n: u64, session: &str, code: i32) -> Record {
+    let text = format!("exit {code}");
+    Record::Conclude { id: id(n), session: session.into(), facts: Box::new(facts(code)), at_ms: 5000, text }
+}
+
+fn close(n: u64) -> Record {
+    Record::Close { id: id(n), facts: None }
+}
+
+fn open() -> (tempfile::TempDir, Store) {
+    let dir = tempfile::tempdir().unwrap();
+    let store = Store::open(&dir.path().join("db")).unwrap();
+    (dir, store)
+}
+
+fn heard(store: &Store, session: &str) -> Vec<(u64, String)> {
+    store.notices(session, 100).unwrap().into_iter().map(|notice| (notice.seq, notice.text)).collect()
+}
+
+#[test]
+fn what_was_written_is_there_after_the_file_is_opened_again() {
+    let (dir, mut store) = open();
+    store.write(&[insert(1, "s"), insert(2, "s"), conclude(1, "s", 3)]).unwrap();
+    drop(store);
+    let store = Store::open(&dir.path().join("db")).unwrap();
+    let task = store.task(id(1)).unwrap().unwrap();
+    assert_eq!(task.facts, Some(facts(3)));
+    assert_eq!(task.asked.name.as_deref(), Some("task 1"));
+    assert_eq!(store.live().unwrap().len(), 2, "an outcome is not yet an empty tree");
+    assert_eq!(heard(&store, "s"), [(1, "exit 3".to_owned())]);
+}
+
+#[test]
+fn a_round_is_written_whole_or_not_at_all() {
+    let (_dir, mut store) = open();
+    store.write(&[insert(1, "s")]).unwrap();
+    // The second insert of the same id is refused, and takes the first of this round with it.
+    assert!(store.write(&[insert(2, "s"), insert(1, "s")]).is_err());
+    assert!(store.task(id(2)).unwrap().is_none());
+}
+
+#[test]
+fn a_task_has_one_outcome_and_its_session_one_notice_of_it() {
+    let (_dir, mut store) = open();
+    store.write(&[insert(1, "s"), conclude(1, "s", 0)]).unwrap();
+    store.write(&[conclude(1, "s", 9)]).unwrap();
+    assert_eq!(store.task(id(1)).unwrap().unwrap().facts, Some(facts(0)));
+    assert_eq!(heard(&store, "s"), [(1, "exit 0".to_owned())]);
+}
+
+#[test]
+fn numbers_rise_per_session_and_are_not_given_again_after_they_were_heard() {
+    let (_dir, mut store) = open();
+    for n in 1..=4 {
+        store.write(&[insert(n, "s"), conclude(n, "s", 0)]).unwrap();
+    }
+    store.write(&[insert(9, "t"), conclude(9, "t", 1)]).unwrap();
+    let ack = |which| Record::Ack { session: "s".into(), which };
+    assert_eq!(store.write(&[ack(Ack::UpTo(2)), ack(Ack::Task(id(4)))]).unwrap(), [2, 1]);
+    assert_eq!(heard(&store, "s").iter().map(|(seq, _)| *seq).collect::<Vec<_>>(), [3]);
+    assert_eq!(store.write(&[ack(Ack::One(3)), ack(Ack::One(3))]).unwrap(), [1, 0]);
+    store.write(&[insert(5, "s"), conclude(5, "s", 0)]).unwrap();
+    assert_eq!(heard(&store, "s").iter().map(|(seq, _)| *seq).collect::<Vec<_>>(), [5]);
+    assert_eq!(store.unheard(Some("t")).unwrap(), 1, "nobody else's notice was heard");
+}
+
+#[test]
+fn an_ack_of_another_session_hears_nothing() {
+    let (_dir, mut store) = open();
+    store.write(&[insert(1, "s"), conclude(1, "s", 0)]).unwrap();
+    let acks = store.write(&[Record::Ack { session: "t".into(), which: Ack::Task(id(1)) }]).unwrap();
+    assert_eq!(acks, [0]);
+    assert_eq!(store.unheard(None).unwrap(), 1);
+}
+
+#[test]
+fn a_prefix_names_one_task_several_none_or_one_that_was_removed() {
+    let (_dir, mut store) = open();
+    store.write(&[insert(1, "s"), insert(2, "s"), conclude(1, "s", 0), close(1)]).unwrap();
+    let find = |store: &Store, text: &str| store.find(Prefix::parse(text).unwrap()).unwrap();
+    assert_eq!(find(&store, &id(2).to_string()), Found::One(id(2)));
+    assert_eq!(find(&store, "000"), Found::Ambiguous(vec![id(1), id(2)]));
+    assert_eq!(find(&store, "zz"), Found::Unknown);
+    store.write(&[Record::Remove { id: id(1) }]).unwrap();
+    assert_eq!(find(&store, &id(1).to_string()), Found::Expired(id(1)));
+    assert!(!store.is_free(id(1)).unwrap(), "an id is never given again");
+}
+
+#[test]
+fn a_task_that_is_not_closed_cannot_be_removed() {
+    let (_dir, mut store) = open();
+    store.write(&[insert(1, "s"), conclude(1, "s", 0), Record::Remove { id: id(1) }]).unwrap();
+    assert!(store.task(id(1)).unwrap().is_some());
+}
+
+#[test]
+fn pages_are_newest_first_and_end() {
+    let (_dir, mut store) = open();
+    for n in 1..=5 {
+        store.write(&[insert(n, if n == 3 { "t" } else { "s" }), conclude(n, "s", 0)]).unwrap();
+    }
+    store.write(&[insert(6, "s")]).unwrap();
+    let ids = |page| store.page(page).unwrap().iter().map(|row| row.id).collect::<Vec<_>>();
+    let first = Page { session: Some("s"), ended: true, before: None, limit: 3 };
+    assert_eq!(ids(first), [id(6), id(5), id(4)]);
+    let last_seq = store.page(first).unwrap().last().unwrap().seq;
+    assert_eq!(ids(Page { before: Some(last_seq), ..first }), [id(2), id(1)]);
+    assert_eq!(ids(Page { ended: false, ..first }), [id(6)]);
+    assert_eq!(ids(Page { session: None, limit: 100, ..first }).len(), 6);
+}
+
+#[test]
+fn prune_finds_only_what_is_closed_heard_old_and_not_among_the_newest() {
+    let (_dir, mut store) = open();
+    for n in 1..=3 {
+        store.write(&[insert(n, "s"), conclude(n, "s", 0), close(n)]).unwrap();
+    }
+    store.write(&[insert(4, "s"), conclude(4, "s", 0)]).unwrap();
+    store.write(&[Record::Ack { session: "s".into(), which: Ack::UpTo(2) }]).unwrap();
+    let ids = |ended_ms, keep| store.prunable(ended_ms, keep).unwrap().iter().map(|row| row.id).collect::<Vec<_>>();
+    assert_eq!(ids(5000, 0), [id(1), id(2)]);
+    assert_eq!(ids(4999, 0), []);
+    assert_eq!(ids(5000, 3), []);
+}
+
+#[test]
+fn a_file_that_is_not_ours_is_refused_and_left_alone() {
+    let dir = tempfile::tempdir().unwrap();
+    let text = dir.path().join("letter");
+    std::fs::write(&text, "dear database, ".repeat(100)).unwrap();
+    assert!(matches!(Store::open(&text), Err(StoreError::Foreign(_))));
+    assert_eq!(std::fs::read(&text).unwrap().len(), 1500);
+
+    let other = dir.path().join("other");
+    let db = rusqlite::Connection::open(&other).unwrap();
+    db.execute_batch("CREATE TABLE theirs (x); PRAGMA user_version = 1").unwrap();
+    drop(db);
+    assert!(matches!(Store::open(&other), Err(StoreError::Foreign(_))));
+}
+
+#[test]
+fn a_home_of_a_newer_ringback_is_not_touched() {
+    let (dir, store) = open();
+    drop(store);
+    let path = dir.path().join("db");
+    rusqlite::Connection::open(&path).unwrap().execute_batch("PRAGMA user_version = 99").unwrap();
+    assert!(matches!(Store::open(&path), Err(StoreError::TooNew { found: 99, .. })));
+}
