@@ -9,8 +9,7 @@ use std::os::unix::ffi::OsStringExt as _;
 
 use ringback_host::client::{Capture, Client};
 use ringback_host::home::Home;
-use ringback_host::wire::{Caller, Command, Reply, Request};
-use serde_bytes::ByteBuf;
+use ringback_host::wire::{ByteBuf, Caller, Command, Reply, Request};
 
 fn main() -> Result<(), Box<dyn Error>> {
     let mut argv: Vec<ByteBuf> = env::args_os().skip(1).map(|word| ByteBuf::from(word.into_vec())).collect();

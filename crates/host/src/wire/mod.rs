@@ -8,6 +8,8 @@ pub mod reply;
 pub mod request;
 pub mod task;
 
+pub use serde_bytes::ByteBuf;
+
 pub use frame::{FRAME_BYTES_MAX, FrameError, decode, encode};
 pub use reply::{Answer, Fault, Notice, Reply, SessionObject, StatusObject};
 pub use request::{Call, Caller, Command, Request, RunRequest};

@@ -1,0 +1,72 @@
+//! `ringback ack`: marks notices as heard.
+
+use clap::Args;
+use ringback_host::wire::{Reply, Request};
+use serde_json::json;
+
+use super::door::{self, Door};
+use crate::explain::Done;
+use crate::render::json::document;
+
+/// The length of a whole id; shorter words of digits are numbers of notices.
+const ID_CHARS: usize = 12;
+/// Numbers stay below this, so that every store can hold them.
+const SEQ_MAX: u64 = i64::MAX as u64;
+
+/// Mark notices as heard
+#[derive(Debug, Args)]
+pub(crate) struct Ack {
+    /// Numbers of notices, or ids of tasks
+    #[arg(required_unless_present_any = ["up_to", "all"], value_name = "SEQ|ID")]
+    which: Vec<String>,
+    /// Everything up to this number
+    #[arg(long, value_name = "N", conflicts_with = "all")]
+    up_to: Option<u64>,
+    /// Everything
+    #[arg(long)]
+    all: bool,
+    /// In the inbox of this session
+    #[arg(short, long)]
+    session: Option<String>,
+}
+
+impl Ack {
+    /// Marks them.
+    pub(crate) fn perform(self, door: Door) -> Done {
+        let (seqs, tasks) = sort(self.which);
+        let up_to = if self.all { Some(SEQ_MAX) } else { self.up_to };
+        let mut client = door::client(self.session.as_deref())?;
+        let Reply::Acknowledged { count } = client.call(Request::Ack { up_to, seqs, tasks })? else {
+            return Err(door::unexpected());
+        };
+        if door.json {
+            door::document(&document(json!({ "acknowledged": count })))?;
+        } else {
+            door.note(&format!("{count} acknowledged"));
+        }
+        Ok(0)
+    }
+}
+
+/// Tells numbers of notices from ids of tasks.
+fn sort(which: Vec<String>) -> (Vec<u64>, Vec<String>) {
+    let (mut seqs, mut tasks) = (Vec::new(), Vec::new());
+    for word in which {
+        match word.trim_start_matches('#').parse() {
+            Ok(seq) if word.len() < ID_CHARS => seqs.push(seq),
+            _ => tasks.push(word),
+        }
+    }
+    (seqs, tasks)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_and_ids_are_told_apart() {
+        let words = ["4", "#17", "123456789012", "k3f"].map(str::to_owned);
+        assert_eq!(sort(words.to_vec()), (vec![4, 17], vec!["123456789012".to_owned(), "k3f".to_owned()]));
+    }
+}

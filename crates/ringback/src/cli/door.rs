@@ -1,0 +1,182 @@
+//! What every verb needs: where to speak, who asks, and a client.
+
+use std::env;
+use std::io::{self, Write as _};
+
+use jiff::Timestamp;
+use ringback_host::client::{Client, ClientError};
+use ringback_host::home::Home;
+use ringback_host::wire::{Caller, Fault, Reply, Request, TaskObject};
+use serde_json::Value;
+
+use crate::explain::{EXIT_FAILED, Failure};
+use crate::render::clean;
+use crate::render::style::{Style, Tone};
+
+/// The variables that name an agent's session, in the order they are believed.
+const SESSION_VARIABLES: [&str; 4] =
+    ["RINGBACK_SESSION", "CLAUDE_CODE_SESSION_ID", "CODEX_THREAD_ID", "GEMINI_SESSION_ID"];
+/// The session of everybody who names none.
+const DEFAULT_SESSION: &str = "default";
+/// Who stops things in the default session.
+const PERSON: &str = "person";
+
+/// How this call speaks.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Door {
+    /// One JSON document on stdout.
+    pub(crate) json: bool,
+    /// Ids only.
+    pub(crate) quiet: bool,
+}
+
+impl Door {
+    /// Says something to a person; programs that asked for JSON or for ids alone do not get it.
+    pub(crate) fn note(self, text: &str) {
+        if !self.json && !self.quiet {
+            talk(text);
+        }
+    }
+
+    /// Says that something is probably not as it was meant.
+    pub(crate) fn warn(self, message: &str, hint: &str) {
+        if !self.quiet {
+            talk(&labelled("warning", Tone::Warn, message, Some(hint)));
+        }
+    }
+
+    /// Explains a failure and gives its exit code.
+    pub(crate) fn fail(self, failure: &Failure) -> u8 {
+        if failure.is_quiet() {
+            return failure.exit;
+        }
+        talk(&labelled("error", Tone::Bad, &clean::line(&failure.message), failure.hint.as_deref()));
+        if self.json {
+            // If this cannot be written, stderr has it already.
+            let _unwritten = document(&failure.json());
+        }
+        failure.exit
+    }
+}
+
+/// Writes data.
+pub(crate) fn out(text: &str) -> Result<(), Failure> {
+    let mut stdout = io::stdout().lock();
+    stdout.write_all(text.as_bytes())?;
+    Ok(stdout.flush()?)
+}
+
+/// Writes lines of data.
+pub(crate) fn out_lines(lines: impl Iterator<Item = String>) -> Result<(), Failure> {
+    let mut text = String::new();
+    for line in lines {
+        text.push_str(&line);
+        text.push('\n');
+    }
+    out(&text)
+}
+
+/// Writes one document.
+pub(crate) fn document(value: &Value) -> Result<(), Failure> {
+    out(&format!("{value}\n"))
+}
+
+/// Explains what could not be done where the rest could; the documents carry it themselves.
+pub(crate) fn faults(faults: &[Fault]) {
+    for fault in faults {
+        talk(&labelled("error", Tone::Bad, &clean::line(&fault.message), fault.hint.as_deref()));
+    }
+}
+
+/// A client for this session, and a daemon if none runs.
+pub(crate) fn client(session: Option<&str>) -> Result<Client, Failure> {
+    Ok(Client::open(&Home::find()?, caller(session))?)
+}
+
+/// Colour rules of stdout.
+pub(crate) fn style() -> Style {
+    Style::of_stdout()
+}
+
+/// The present.
+pub(crate) fn now() -> Timestamp {
+    Timestamp::now()
+}
+
+/// Writes to stderr. A stderr that is gone is no reason to fail.
+pub(crate) fn talk(text: &str) {
+    let _unheard = writeln!(io::stderr().lock(), "{text}");
+}
+
+fn labelled(label: &str, tone: Tone, message: &str, hint: Option<&str>) -> String {
+    let style = Style::of_stderr();
+    let hint = hint.map(|hint| format!("\n{} {hint}", style.paint(Tone::Busy, "hint:"))).unwrap_or_default();
+    format!("{} {message}{hint}", style.paint(tone, &format!("{label}:")))
+}
+
+/// Who asks: the session that was named, else the agent's own, else `default`.
+pub(crate) fn caller(session: Option<&str>) -> Caller {
+    decide_caller(session, |name| env::var(name).ok())
+}
+
+fn decide_caller(session: Option<&str>, var: impl Fn(&str) -> Option<String>) -> Caller {
+    let from_agent = || SESSION_VARIABLES.iter().filter_map(|name| var(name)).find(|value| !value.is_empty());
+    let session = session.map(str::to_owned).or_else(from_agent).unwrap_or_else(|| DEFAULT_SESSION.to_owned());
+    let by = if session == DEFAULT_SESSION { PERSON.to_owned() } else { session.clone() };
+    Caller { session, by }
+}
+
+/// Tells the daemon that the endings of these tasks were shown to the session that owns them. Only to be called after
+/// they were written: what was not shown must be offered again.
+pub(crate) fn heard(client: &mut Client, tasks: &[TaskObject]) {
+    let own = |task: &&TaskObject| task.has_ended() && task.session == client.caller().session;
+    let tasks: Vec<String> = tasks.iter().filter(own).map(|task| task.id.clone()).collect();
+    if !tasks.is_empty() {
+        client.send(&Request::Heard { tasks });
+    }
+}
+
+/// The tasks of an answer, and what could not be done.
+pub(crate) struct Tasks {
+    pub(crate) list: Vec<TaskObject>,
+    pub(crate) timed_out: bool,
+    pub(crate) next: Option<u64>,
+    pub(crate) faults: Vec<Fault>,
+}
+
+/// Takes an answer that must be tasks.
+pub(crate) fn tasks(reply: Reply) -> Result<Tasks, Failure> {
+    match reply {
+        Reply::Tasks { tasks, timed_out, next, faults } => Ok(Tasks { list: tasks, timed_out, next, faults }),
+        _ => Err(unexpected()),
+    }
+}
+
+/// The failure for an answer that does not belong to the question.
+pub(crate) fn unexpected() -> Failure {
+    ClientError::Unexpected.into()
+}
+
+/// Exit code of a verb that may not have done all of its work.
+pub(crate) fn exit_code(faults: &[Fault]) -> u8 {
+    if faults.is_empty() { 0 } else { EXIT_FAILED }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_session_is_the_named_one_then_the_agents_then_default() {
+        let check = |flag: Option<&str>, vars: &[(&str, &str)]| {
+            let var = |name: &str| vars.iter().find(|(n, _)| *n == name).map(|(_, value)| (*value).to_owned());
+            let caller = decide_caller(flag, var);
+            (caller.session, caller.by)
+        };
+        let pair = |session: &str, by: &str| (session.to_owned(), by.to_owned());
+        assert_eq!(check(None, &[]), pair("default", "person"));
+        assert_eq!(check(Some("s1"), &[("RINGBACK_SESSION", "r")]), pair("s1", "s1"));
+        assert_eq!(check(None, &[("CLAUDE_CODE_SESSION_ID", "c"), ("RINGBACK_SESSION", "")]), pair("c", "c"));
+        assert_eq!(check(None, &[("CODEX_THREAD_ID", "x"), ("RINGBACK_SESSION", "r")]), pair("r", "r"));
+    }
+}

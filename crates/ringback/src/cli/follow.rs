@@ -1,0 +1,151 @@
+//! Streams a task's output until it ends: for `run -f` and `logs -f`.
+
+use std::io::{self, BufWriter};
+use std::os::fd::AsFd as _;
+
+use ringback_host::client::Client;
+use ringback_host::client::output::{Follow, Output, Turn};
+use ringback_host::wire::{Request, TaskObject};
+use ringback_sys::signals::{SIGINT, SignalFd};
+use serde_json::json;
+
+use super::door::{self, Door, heard};
+use super::printer::{Choice, Printer};
+use super::wait::say_still_running;
+use crate::explain::{Done, EXIT_INTERRUPTED, Failure};
+use crate::render::{json as documents, task as render};
+
+/// What Ctrl-C means.
+pub(super) enum OnInterrupt {
+    /// Stop looking.
+    Leave,
+    /// Once: SIGINT to the task. Twice: stop the task. Three times: leave it running.
+    Press,
+}
+
+/// Streams a task that was just started, and mirrors its exit code.
+pub(super) fn run(door: Door, client: Client, task: &TaskObject) -> Done {
+    door.note(&format!(
+        "{} is running; first Ctrl-C goes to it, the second stops it, the third leaves it running",
+        task.id
+    ));
+    let apart = task.stdout_path.is_some();
+    let choice = Choice { apart, raw: true, events: door.json.then(|| task.id.clone()), ..Choice::default() };
+    let mut out = BufWriter::new(io::stdout().lock());
+    let mut printer = Printer::new(choice, &mut out);
+    printer.event(json!({ "event": "started", "task": task }))?;
+    let ended = stream(door, client, task, 0, &mut printer, &OnInterrupt::Press)?;
+    match ended {
+        Some(ended) => Ok(render::exit_code(&ended)),
+        None => Ok(EXIT_INTERRUPTED),
+    }
+}
+
+/// Streams from `from` on; gives the task back once it has ended and everything was printed, or nothing if the reader left.
+pub(super) fn stream(
+    door: Door,
+    client: Client,
+    task: &TaskObject,
+    from: u64,
+    printer: &mut Printer<'_>,
+    on_interrupt: &OnInterrupt,
+) -> Result<Option<TaskObject>, Failure> {
+    let interrupt = SignalFd::block_and_open(&[SIGINT])?;
+    let mut presses =
+        Presses { door, id: task.id.clone(), session: client.caller().session.clone(), second: None, count: 0 };
+    let mut follow = Follow::start(client, task)?;
+    let (mut output, mut at) = (None, from);
+    loop {
+        copy(task, &mut output, &mut at, printer)?;
+        match follow.next(Some(interrupt.as_fd()))? {
+            Turn::Grown => {}
+            Turn::Interrupted => {
+                interrupt.read()?;
+                if presses.leave(on_interrupt)? {
+                    printer.finish()?;
+                    return Ok(None);
+                }
+            }
+            Turn::Ended(ended) => {
+                if let Some(output) = &mut output {
+                    Output::update_gaps(output, &ended);
+                }
+                copy(task, &mut output, &mut at, printer)?;
+                printer.finish()?;
+                say_ended(door, printer, &ended)?;
+                heard(&mut door::client(Some(&presses.session))?, std::slice::from_ref(&ended));
+                return Ok(Some(*ended));
+            }
+        }
+    }
+}
+
+/// Prints what has come since.
+fn copy(
+    task: &TaskObject,
+    output: &mut Option<Output>,
+    at: &mut u64,
+    printer: &mut Printer<'_>,
+) -> Result<(), Failure> {
+    if output.is_none() {
+        *output = Output::open(task)?;
+    }
+    let Some(output) = output else { return Ok(()) };
+    let (end, labels) = (output.len()?, printer.choice().needs_index());
+    if end > *at {
+        *at = output.scan(*at..end, labels, &mut |piece| printer.piece(piece))?;
+        printer.flush()?;
+    }
+    Ok(())
+}
+
+fn say_ended(door: Door, printer: &mut Printer<'_>, ended: &TaskObject) -> Result<(), Failure> {
+    printer.event(json!({ "event": "ended", "task": documents::task(ended) }))?;
+    printer.flush()?;
+    door.note(&format!("{} {}", ended.id, render::verdict(ended)));
+    if !ended.output.complete && !ended.leftovers.is_empty() {
+        door.note("processes that it left behind may still write; their output is kept: ringback show says which");
+    }
+    Ok(())
+}
+
+/// How often Ctrl-C was pressed, and what was done about it.
+struct Presses {
+    door: Door,
+    id: String,
+    session: String,
+    second: Option<Client>,
+    count: u32,
+}
+
+impl Presses {
+    /// Does what this press means; whether to leave.
+    fn leave(&mut self, on_interrupt: &OnInterrupt) -> Result<bool, Failure> {
+        self.count += 1;
+        let ids = vec![self.id.clone()];
+        match (on_interrupt, self.count) {
+            (OnInterrupt::Press, 1) => {
+                self.door.note("SIGINT sent to the task; press again to stop it");
+                self.second()?.call(Request::Signal { ids, signal: SIGINT })?;
+                Ok(false)
+            }
+            (OnInterrupt::Press, 2) => {
+                self.door.note("stopping the task; press again to leave it to itself");
+                // Not waited for: its end arrives where we look anyway.
+                self.second()?.begin(Request::Kill { ids, session: None, grace_ms: None })?;
+                Ok(false)
+            }
+            (OnInterrupt::Press | OnInterrupt::Leave, _) => {
+                say_still_running(self.door, &ids);
+                Ok(true)
+            }
+        }
+    }
+
+    fn second(&mut self) -> Result<&mut Client, Failure> {
+        if self.second.is_none() {
+            self.second = Some(door::client(Some(&self.session))?);
+        }
+        self.second.as_mut().ok_or_else(door::unexpected)
+    }
+}

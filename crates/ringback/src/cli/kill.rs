@@ -1,0 +1,102 @@
+//! `ringback kill`: stops tasks with everything they started, and says what it did.
+
+use std::time::Duration;
+
+use clap::Args;
+use ringback_host::client::Client;
+use ringback_host::quantity::millis;
+use ringback_host::wire::{Request, TaskObject};
+
+use super::door::{self, Door, Tasks, heard, tasks};
+use super::value;
+use crate::explain::{Done, EXIT_FAILED};
+use crate::render::{json, receipt, task as render};
+
+/// A stop that left somebody alive.
+const EXIT_SURVIVORS: u8 = 1;
+
+/// Stop tasks with everything they started
+///
+/// Sends TERM to the whole tree, waits for the grace, then kills and looks until nothing is left. Exits 0 when the tree
+/// is seen to be gone, 1 when a process could not be killed; it is named.
+#[derive(Debug, Args)]
+pub(crate) struct Kill {
+    /// Ids or unique prefixes
+    #[arg(required_unless_present = "session", value_name = "ID")]
+    ids: Vec<String>,
+    /// Stop all live tasks of this session
+    #[arg(short, long, conflicts_with = "ids")]
+    session: Option<String>,
+    /// Let TERM take this long before KILL [default: the task's own]
+    #[arg(long, value_name = "DURATION", value_parser = value::duration)]
+    grace: Option<Duration>,
+    /// Do not wait for the grace
+    #[arg(long, conflicts_with = "grace")]
+    now: bool,
+    /// Only send this signal to the main process group, and return
+    #[arg(long, value_name = "SIGNAL", value_parser = value::signal, conflicts_with_all = ["grace", "now", "session"])]
+    signal: Option<i32>,
+}
+
+impl Kill {
+    /// Stops them.
+    pub(crate) fn perform(self, door: Door) -> Done {
+        let mut client = door::client(None)?;
+        if let Some(signal) = self.signal {
+            let found = tasks(client.call(Request::Signal { ids: self.ids, signal })?)?;
+            return say_signaled(door, &found, signal);
+        }
+        let grace_ms = if self.now { Some(0) } else { self.grace.map(millis) };
+        let found = tasks(client.call(Request::Kill { ids: self.ids, session: self.session, grace_ms })?)?;
+        say_stopped(door, &mut client, &found)
+    }
+}
+
+/// Says what a stop did. Also for the end of a session.
+pub(super) fn say_stopped(door: Door, client: &mut Client, found: &Tasks) -> Done {
+    if door.json {
+        door::document(&json::tasks(&found.list, None, &found.faults))?;
+    } else if door.quiet {
+        door::out_lines(found.list.iter().map(|task| task.id.clone()))?;
+    } else {
+        door::out_lines(found.list.iter().flat_map(stopped_lines))?;
+        if found.list.is_empty() && found.faults.is_empty() {
+            door.note("nothing to stop");
+        }
+    }
+    door::faults(&found.faults);
+    heard(client, &found.list);
+    Ok(exit_code(found))
+}
+
+fn stopped_lines(task: &TaskObject) -> Vec<String> {
+    let mut lines = vec![render::line(task, door::style())];
+    if let Some(cleanup) = &task.cleanup {
+        lines.push(format!("  {}", receipt::summary(cleanup)));
+        lines.extend(cleanup.survivors.iter().map(|survivor| format!("  {}", receipt::survivor(survivor))));
+    }
+    lines
+}
+
+fn exit_code(found: &Tasks) -> u8 {
+    let survives = |task: &TaskObject| {
+        !task.has_ended() || task.cleanup.as_ref().is_some_and(|receipt| receipt.survivor_count > 0)
+    };
+    match () {
+        () if !found.faults.is_empty() => EXIT_FAILED,
+        () if found.list.iter().any(survives) => EXIT_SURVIVORS,
+        () => 0,
+    }
+}
+
+fn say_signaled(door: Door, found: &Tasks, signal: i32) -> Done {
+    if door.json {
+        door::document(&json::tasks(&found.list, None, &found.faults))?;
+    } else {
+        let name = ringback_sys::signals::name(signal);
+        let sent = |task: &TaskObject| format!("{}  {name} sent", task.id);
+        door::out_lines(found.list.iter().map(|task| if door.quiet { task.id.clone() } else { sent(task) }))?;
+    }
+    door::faults(&found.faults);
+    Ok(door::exit_code(&found.faults))
+}

@@ -1,0 +1,272 @@
+//! `ringback logs`: the output of a task, from the file itself.
+
+use std::io::{self, BufWriter, Write};
+use std::time::Duration;
+
+use clap::Args;
+use jiff::Timestamp;
+use regex::bytes::Regex;
+use ringback_host::client::output::{Line, LineSink, Lines, Output, Piece, Stream};
+use ringback_host::quantity::millis;
+use ringback_host::wire::{Reply, Request, TaskObject};
+use serde_json::{Value, json};
+
+use super::door::{self, Door};
+use super::follow::{self, OnInterrupt};
+use super::printer::{Choice, Printer};
+use super::value::{self, LineRange, Tail};
+use crate::explain::{Done, EXIT_INTERRUPTED, Failure};
+use crate::render::json::document;
+
+/// How many lines -f begins with.
+const FOLLOW_LINES: u64 = 50;
+/// How much output one JSON document carries where nobody says.
+const JSON_BYTES: u64 = 1 << 20;
+/// How much is scanned before we look whether enough was printed.
+const STRIDE_BYTES: u64 = 1 << 20;
+/// How many line starts are remembered for -n with a filter.
+const TAIL_LINES_MAX: u64 = 1 << 20;
+
+#[expect(clippy::struct_excessive_bools, reason = "each is an option of its own")]
+/// Print the output of a task
+///
+/// Bytes are printed as they were written. Bytes that were not kept are marked with their exact range; with --raw the
+/// mark goes to stderr.
+#[derive(Debug, Args)]
+pub(crate) struct Logs {
+    /// Id or unique prefix
+    id: String,
+    /// Go on until the task ends, from its last 50 lines on
+    #[arg(short, long)]
+    follow: bool,
+    /// Print the last N lines, or `all`
+    #[arg(short = 'n', long, value_name = "N", value_parser = value::tail)]
+    tail: Option<Tail>,
+    /// Print lines A to B, counted from 1
+    #[arg(long, value_name = "A:B", value_parser = value::line_range, conflicts_with_all = ["tail", "follow"])]
+    lines: Option<LineRange>,
+    /// Begin at this byte
+    #[arg(long, value_name = "N", conflicts_with_all = ["tail", "lines", "since"])]
+    offset: Option<u64>,
+    /// Print at most this many bytes of the output
+    #[arg(long, value_name = "N", conflicts_with_all = ["tail", "follow"])]
+    limit: Option<u64>,
+    /// Print what the task wrote to stdout (for a task run with --split)
+    #[arg(long, conflicts_with = "stderr")]
+    stdout: bool,
+    /// Print what the task wrote to stderr (for a task run with --split)
+    #[arg(long)]
+    stderr: bool,
+    /// Print what came in the last DURATION
+    #[arg(long, value_name = "DURATION", value_parser = value::duration)]
+    since: Option<Duration>,
+    /// Print the lines that match
+    #[arg(long, value_name = "REGEX", value_parser = Regex::new)]
+    grep: Option<Regex>,
+    /// Print the time before each line
+    #[arg(long)]
+    timestamps: bool,
+    /// Print nothing but the bytes of the output
+    #[arg(long, conflicts_with = "timestamps")]
+    raw: bool,
+    /// Exit with the code of the task (with -f)
+    #[arg(long, requires = "follow")]
+    exit_code: bool,
+}
+
+impl Logs {
+    /// Prints it.
+    pub(crate) fn perform(self, door: Door) -> Done {
+        let mut client = door::client(None)?;
+        let Reply::Task { task, .. } = client.call(Request::Show { id: self.id.clone() })? else {
+            return Err(door::unexpected());
+        };
+        let choice = self.choice(&task)?;
+        let mut output = Output::open(&task)?;
+        if self.follow && !task.has_ended() {
+            let from = output.as_mut().map_or(Ok(0), |output| self.start(output, &choice, output.len()?))?;
+            let choice = Choice { events: door.json.then(|| task.id.clone()), ..choice };
+            let mut out = BufWriter::new(io::stdout().lock());
+            let mut printer = Printer::new(choice, &mut out);
+            let ended = follow::stream(door, client, &task, from, &mut printer, &OnInterrupt::Leave)?;
+            return Ok(ended.map_or(EXIT_INTERRUPTED, |ended| self.exit_code(&ended)));
+        }
+        match output {
+            None if door.json => door::document(&report(&task, &Part::default()))?,
+            None => door.note("no output yet"),
+            Some(mut output) if door.json => door::document(&self.json(&task, &mut output, choice)?)?,
+            Some(mut output) => {
+                let mut out = BufWriter::new(io::stdout().lock());
+                self.print(&mut output, choice, &mut out, u64::MAX)?;
+            }
+        }
+        Ok(if self.follow { self.exit_code(&task) } else { 0 })
+    }
+
+    fn exit_code(&self, ended: &TaskObject) -> u8 {
+        if self.exit_code { crate::render::task::exit_code(ended) } else { 0 }
+    }
+
+    fn choice(&self, task: &TaskObject) -> Result<Choice, Failure> {
+        let only = match (self.stdout, self.stderr) {
+            (true, _) => Some(Stream::Stdout),
+            (_, true) => Some(Stream::Stderr),
+            _ => None,
+        };
+        if only.is_some() && task.stdout_path.is_none() {
+            let message = format!("stdout and stderr of {} were not told apart", task.id);
+            return Err(Failure::new(
+                "not_split",
+                message,
+                Some("start it with --split to tell them apart".to_owned()),
+            ));
+        }
+        let (grep, lines, timestamps, raw) = (self.grep.clone(), self.lines, self.timestamps, self.raw);
+        Ok(Choice { only, grep, lines, timestamps, raw, events: None, apart: false })
+    }
+
+    /// Where printing begins.
+    fn start(&self, output: &mut Output, choice: &Choice, end: u64) -> io::Result<u64> {
+        if let Some(offset) = self.offset {
+            return Ok(offset);
+        }
+        let since = match self.since {
+            Some(age) => {
+                let now = u64::try_from(Timestamp::now().as_millisecond()).unwrap_or(0);
+                output.offset_at(now.saturating_sub(millis(age)))?
+            }
+            None => 0,
+        };
+        let tail = match self.tail.unwrap_or(if self.follow { Tail::Lines(FOLLOW_LINES) } else { Tail::All }) {
+            Tail::All => 0,
+            Tail::Lines(count) if choice.only.is_none() && choice.grep.is_none() => output.tail_start(count, end)?,
+            Tail::Lines(count) => filtered_tail(output, choice, since..end, count)?,
+        };
+        Ok(since.max(tail))
+    }
+
+    /// Prints the chosen part, at most `budget` bytes of the output; says where it began and stopped.
+    fn print(&self, output: &mut Output, choice: Choice, out: &mut dyn Write, budget: u64) -> io::Result<(u64, u64)> {
+        let length = output.len()?;
+        let from = self.start(output, &choice, length)?.min(length);
+        let end = from.saturating_add(self.limit.unwrap_or(u64::MAX)).min(length);
+        let labels = choice.needs_index();
+        let (mut printer, mut at) = (Printer::new(choice, out), from);
+        while at < end && !printer.is_done() && at - from < budget {
+            let stop = end.min(at + STRIDE_BYTES).min(from.saturating_add(budget));
+            at = match output.scan(at..stop, labels, &mut |piece| printer.piece(piece))? {
+                same if same == at => break,
+                next => next,
+            };
+        }
+        let stopped = if printer.is_done() { printer.seen() } else { at };
+        printer.finish()?;
+        Ok((from, stopped))
+    }
+
+    fn json(&self, task: &TaskObject, output: &mut Output, choice: Choice) -> Result<Value, Failure> {
+        let mut bytes = Vec::new();
+        let budget = self.limit.unwrap_or(JSON_BYTES);
+        let choice = Choice { raw: true, ..choice };
+        let gaps: Vec<_> = output.gaps().iter().map(|gap| json!([gap.from, gap.to, gap.why])).collect();
+        let (from, stopped) = self.print(output, choice, &mut bytes, budget)?;
+        Ok(report(task, &Part { from, stopped, total: output.len()?, bytes, gaps }))
+    }
+}
+
+/// A part of an output.
+#[derive(Default)]
+struct Part {
+    from: u64,
+    stopped: u64,
+    total: u64,
+    bytes: Vec<u8>,
+    gaps: Vec<Value>,
+}
+
+/// The document of `logs --json`. Text that is not UTF-8 is also given exactly, in base64.
+fn report(task: &TaskObject, part: &Part) -> Value {
+    let Part { from, stopped, total, bytes, gaps } = part;
+    let exact = std::str::from_utf8(bytes).is_ok();
+    let mut all = json!({
+        "id": task.id, "state": task.state, "offset": from, "next_offset": stopped, "total_bytes": total,
+        "text": String::from_utf8_lossy(bytes), "text_exact": exact, "gaps": gaps,
+        "complete": task.output.complete && stopped >= total,
+    });
+    if !exact {
+        all["base64"] = base64(bytes).into();
+    }
+    document(all)
+}
+
+/// Where the last `count` lines that match begin; at most [`TAIL_LINES_MAX`] are remembered.
+fn filtered_tail(output: &mut Output, choice: &Choice, range: std::ops::Range<u64>, count: u64) -> io::Result<u64> {
+    struct Starts<'a> {
+        grep: Option<&'a Regex>,
+        last: std::collections::VecDeque<u64>,
+        count: usize,
+    }
+    impl LineSink for Starts<'_> {
+        fn line(&mut self, line: Line<'_>) -> io::Result<()> {
+            let text = line.bytes.strip_suffix(b"\n").unwrap_or(line.bytes);
+            if self.grep.is_none_or(|grep| grep.is_match(text)) {
+                if self.last.len() == self.count {
+                    self.last.pop_front();
+                }
+                self.last.push_back(line.offset);
+            }
+            Ok(())
+        }
+        fn gap(&mut self, _gap: &ringback_host::client::output::Gap) -> io::Result<()> {
+            Ok(())
+        }
+    }
+    let end = range.end;
+    if count == 0 {
+        return Ok(end);
+    }
+    let count = usize::try_from(count.min(TAIL_LINES_MAX)).unwrap_or(usize::MAX);
+    let mut starts = Starts { grep: choice.grep.as_ref(), last: std::collections::VecDeque::new(), count };
+    let mut lines = Lines::new(choice.only);
+    output.scan(range, choice.only.is_some(), &mut |piece: Piece<'_>| lines.push(piece, &mut starts))?;
+    lines.flush(&mut starts)?;
+    Ok(starts.last.front().copied().unwrap_or(end))
+}
+
+/// RFC 4648, with padding.
+fn base64(bytes: &[u8]) -> String {
+    const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    let mut out = String::with_capacity(bytes.len().div_ceil(3) * 4);
+    for three in bytes.chunks(3) {
+        let word = three.iter().fold(0u32, |word, byte| word << 8 | u32::from(*byte)) << (8 * (3 - three.len()));
+        for place in 0..4 {
+            let digit = (word >> (18 - 6 * place)) & 63;
+            out.push(if place <= three.len() { char::from(ALPHABET[digit as usize]) } else { '=' });
+        }
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn base64_is_the_usual_one() {
+        let cases = [("", ""), ("f", "Zg=="), ("fo", "Zm8="), ("foo", "Zm9v"), ("foobar", "Zm9vYmFy")];
+        for (plain, coded) in cases {
+            assert_eq!(base64(plain.as_bytes()), coded);
+        }
+    }
+
+    #[test]
+    fn a_report_says_where_to_read_on() {
+        let task = TaskObject { id: "k3".to_owned(), ..TaskObject::default() };
+        let value = report(&task, &Part { from: 4, stopped: 6, total: 10, bytes: b"a\xff".to_vec(), gaps: Vec::new() });
+        assert_eq!(
+            (&value["offset"], &value["next_offset"], &value["complete"]),
+            (&4.into(), &6.into(), &false.into())
+        );
+        assert_eq!((&value["text_exact"], &value["base64"]), (&false.into(), &"Yf8=".into()));
+    }
+}

@@ -1,0 +1,203 @@
+//! The command line: one file per verb.
+
+mod ack;
+mod completions;
+mod daemon;
+mod demo;
+mod doctor;
+pub(crate) mod door;
+mod follow;
+mod inbox;
+mod kill;
+mod logs;
+mod man;
+mod printer;
+mod prune;
+mod ps;
+mod release;
+mod retry;
+mod rm;
+mod run;
+mod send;
+mod session;
+mod show;
+mod stats;
+mod value;
+mod wait;
+
+use std::ffi::OsString;
+use std::process::ExitCode;
+
+use clap::error::ErrorKind;
+use clap::{CommandFactory as _, Parser, Subcommand};
+
+use crate::explain::{Done, EXIT_USAGE, Failure};
+use door::Door;
+
+/// What `ringback` alone shows; a test sees that no verb is missing.
+const TEMPLATE: &str = "\
+{about}
+
+{usage-heading} {usage}
+
+Start and look:
+  run          Start a command in the background and print its id
+  ps           List what this session has to see to: live tasks and unheard endings
+  show         Show everything about a task
+  logs         Print the output of a task
+  wait         Wait until tasks have ended, and mirror their exit code
+  kill         Stop tasks with everything they started
+  inbox        Read the endings that this session has not heard
+  send         Write to the stdin of a task
+  retry        Run the command of an ended task again
+  doctor       Check the home, the daemon and the machine
+  demo         Show the main job on real processes, in a home of its own
+
+More:
+  ack          Mark notices as heard
+  release      Turn awaited tasks into services of the session
+  session      End a session, or tie its end to a process or a lease
+  rm           Forget ended tasks and delete their output
+  prune        Forget old ended tasks that nobody has still to hear of
+  stats        Show counts of the daemon, or what tasks used
+  daemon       Run, stop or restart the daemon, or show its status
+  completions  Print shell completions
+  man          Print the man page, or write one per verb
+  help         Print the help of a verb
+
+Options:
+{options}
+
+The id of a task may be shortened to any unique prefix. stdout is data, stderr is talk.
+Exit codes: the task's own (128+N for signal N), 124 wait timed out, 125 ringback failed or the task is lost,
+126 not executable, 127 not found, 2 wrong usage.
+";
+
+/// Starts commands in the background and rings back, once, with the truth, when they end
+#[derive(Debug, Parser)]
+#[command(name = "ringback", version, help_template = TEMPLATE)]
+struct Cli {
+    /// Print one JSON document (one line per event for streams)
+    #[arg(long, global = true)]
+    json: bool,
+    /// Print ids only
+    #[arg(short, long, global = true)]
+    quiet: bool,
+    #[command(subcommand)]
+    verb: Option<Verb>,
+}
+
+#[derive(Debug, Subcommand)]
+enum Verb {
+    Run(Box<run::Run>),
+    Ps(ps::Ps),
+    Show(show::Show),
+    Logs(logs::Logs),
+    Wait(wait::Wait),
+    Kill(kill::Kill),
+    Inbox(inbox::Inbox),
+    Send(send::Send),
+    Retry(retry::Retry),
+    Doctor(doctor::Doctor),
+    Demo(demo::Demo),
+    Ack(ack::Ack),
+    Release(release::Release),
+    Session(session::Session),
+    Rm(rm::Rm),
+    Prune(prune::Prune),
+    Stats(stats::Stats),
+    Daemon(daemon::Daemon),
+    Completions(completions::Completions),
+    Man(man::Man),
+}
+
+/// The command line, from the arguments of this process to its exit code.
+pub(crate) fn main() -> ExitCode {
+    let args: Vec<OsString> = std::env::args_os().collect();
+    let cli = match Cli::try_parse_from(&args) {
+        Ok(cli) => cli,
+        Err(error) => return ExitCode::from(explain_usage(&error, &args)),
+    };
+    let door = Door { json: cli.json, quiet: cli.quiet };
+    let done = match cli.verb {
+        Some(verb) => perform(verb, door),
+        None => door::out(&Cli::command().render_help().to_string()).map(|()| 0),
+    };
+    ExitCode::from(done.unwrap_or_else(|failure| door.fail(&failure)))
+}
+
+fn perform(verb: Verb, door: Door) -> Done {
+    match verb {
+        Verb::Run(run) => run.perform(door),
+        Verb::Ps(ps) => ps.perform(door),
+        Verb::Show(show) => show.perform(door),
+        Verb::Logs(logs) => logs.perform(door),
+        Verb::Wait(wait) => wait.perform(door),
+        Verb::Kill(kill) => kill.perform(door),
+        Verb::Inbox(inbox) => inbox.perform(door),
+        Verb::Send(send) => send.perform(door),
+        Verb::Retry(retry) => retry.perform(door),
+        Verb::Doctor(doctor) => doctor.perform(door),
+        Verb::Demo(demo) => demo.perform(door),
+        Verb::Ack(ack) => ack.perform(door),
+        Verb::Release(release) => release.perform(door),
+        Verb::Session(session) => session.perform(door),
+        Verb::Rm(rm) => rm.perform(door),
+        Verb::Prune(prune) => prune.perform(door),
+        Verb::Stats(stats) => stats.perform(door),
+        Verb::Daemon(daemon) => daemon.perform(door),
+        Verb::Completions(completions) => completions.perform(door),
+        Verb::Man(man) => man.perform(door),
+    }
+}
+
+/// Help and version go to stdout and are no error; anything else is a wrong command line.
+fn explain_usage(error: &clap::Error, args: &[OsString]) -> u8 {
+    if matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion) {
+        return match door::out(&error.to_string()) {
+            Ok(()) => 0,
+            Err(failure) => failure.exit,
+        };
+    }
+    door::talk(error.to_string().trim_end());
+    if args.iter().take_while(|arg| *arg != "--").any(|arg| arg == "--json") {
+        let text = error.to_string();
+        let mut lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
+        let message = lines.next().unwrap_or("wrong command line").trim_start_matches("error: ").to_owned();
+        let hint = lines.next().unwrap_or("ringback help").trim_start_matches("tip: ").to_owned();
+        // If this cannot be written, stderr has it already.
+        let _unwritten = door::document(&Failure::usage(message, hint).json());
+    }
+    EXIT_USAGE
+}
+
+/// The whole command line as clap knows it, for completions and man pages.
+fn command() -> clap::Command {
+    Cli::command()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_verb_is_in_the_first_help_and_the_first_block_is_short() {
+        command().debug_assert();
+        let mut all = command();
+        all.build();
+        for verb in all.get_subcommands().filter(|verb| !verb.is_hide_set()) {
+            let listed = TEMPLATE.lines().any(|line| line.trim_start().split(' ').next() == Some(verb.get_name()));
+            assert!(listed, "{} is not in the help", verb.get_name());
+        }
+        let first = TEMPLATE.split("More:").next().unwrap();
+        assert!(first.lines().filter(|line| line.starts_with("  ")).count() <= 12);
+    }
+
+    #[test]
+    fn a_verb_says_the_same_in_the_first_help_as_in_its_own() {
+        for verb in command().get_subcommands() {
+            let about = verb.get_about().map(ToString::to_string).unwrap_or_default();
+            assert!(!about.is_empty() && TEMPLATE.contains(&about), "{}: `{about}`", verb.get_name());
+        }
+    }
+}

@@ -1,0 +1,391 @@
+//! `ringback run`: starts a command, prints its id, and returns at once.
+
+use std::ffi::OsString;
+use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use clap::{Args, ValueEnum};
+use ringback_host::client::{Capture, Client, EnvMode};
+use ringback_host::quantity::millis;
+use ringback_host::wire::{ByteBuf, Command, Reply, Request, RunRequest, TaskObject};
+
+use super::door::{self, Door};
+use super::{follow, value, wait};
+use crate::explain::{Done, Failure};
+use crate::render::{clean, json, task as render};
+
+/// How many tasks are looked at for one of the same name.
+const SAME_NAME_LIMIT: u32 = 200;
+
+#[expect(clippy::struct_excessive_bools, reason = "each is an option of its own")]
+/// Start a command in the background and print its id
+///
+/// The task is recorded before the id is printed, runs on whatever happens to this process or to the daemon, and its
+/// end is told to the session's inbox. Environment, folder, umask, nice value and soft limits are those of the caller.
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Examples:\n  ringback run -- cargo test\n  ringback run -n web --lease service -c 'npm run dev 2>&1'\n  ringback run -f -- make -j8"
+)]
+pub(crate) struct Run {
+    /// Label the task
+    #[arg(short, long)]
+    name: Option<String>,
+    /// Tell this session of the end [default: `$RINGBACK_SESSION`, else the agent's own, else `default`]
+    #[arg(short, long)]
+    session: Option<String>,
+    /// Run in this folder
+    #[arg(short = 'C', long, value_name = "DIR")]
+    cwd: Option<PathBuf>,
+    /// Set a variable; NAME alone takes the value from here (can be repeated)
+    #[arg(short, long, value_name = "NAME=VALUE", value_parser = value::pairs())]
+    env: Vec<(OsString, OsString)>,
+    /// Take a variable away (can be repeated)
+    #[arg(long, value_name = "NAME")]
+    env_remove: Vec<OsString>,
+    /// Pass the environment on as it is, without names that look secret, or not at all
+    #[arg(long, value_enum, default_value_t, value_name = "MODE")]
+    env_mode: Mode,
+    /// Stop it after this long
+    #[arg(long, value_name = "DURATION", value_parser = value::limit)]
+    timeout: Option<Duration>,
+    /// Stop it after this long without output
+    #[arg(long, value_name = "DURATION", value_parser = value::limit)]
+    idle_timeout: Option<Duration>,
+    /// Let TERM take this long before KILL [default: 10s]
+    #[arg(long, value_name = "DURATION", value_parser = value::duration)]
+    grace: Option<Duration>,
+    /// Make stdin a pipe for `ringback send` instead of /dev/null
+    #[arg(long)]
+    stdin: bool,
+    /// Tell stdout and stderr apart (their order is then by arrival)
+    #[arg(long)]
+    split: bool,
+    /// What happens to processes that outlive the main process
+    #[arg(long, value_enum, default_value_t, value_name = "POLICY")]
+    leftovers: Leftovers,
+    /// How the task is tied to its session
+    #[arg(long, value_enum, default_value_t, value_name = "LEASE")]
+    lease: Lease,
+    /// Echo this JSON in everything that is said of the task
+    #[arg(long, value_name = "JSON", value_parser = value::json)]
+    binding: Option<serde_json::Value>,
+    /// Keep at most this much output on disk, 0 for all [default: 1 GiB]
+    #[arg(long, value_name = "SIZE", value_parser = value::size)]
+    max_output: Option<u64>,
+    /// Name the work: a live task of the same key and session is not started twice
+    #[arg(long, value_name = "KEY")]
+    key: Option<String>,
+    /// What happens if a task of that key is live
+    #[arg(long, value_enum, default_value_t, requires = "key", value_name = "POLICY")]
+    if_running: IfRunning,
+    /// Stream the output, mirror the exit code; Ctrl-C goes to the task
+    #[arg(short, long, conflicts_with = "wait")]
+    follow: bool,
+    /// Wait for the end and mirror the exit code
+    #[arg(long)]
+    wait: bool,
+    /// Run this text through a shell
+    #[arg(short = 'c', value_name = "SCRIPT", conflicts_with = "argv")]
+    script: Option<OsString>,
+    /// Use these words as the shell of SCRIPT [default: sh]
+    #[arg(long, value_name = "WORDS", requires = "script")]
+    shell: Option<String>,
+    /// Program and its arguments, as they are
+    #[arg(trailing_var_arg = true, required_unless_present = "script", value_name = "PROGRAM [ARG]")]
+    argv: Vec<OsString>,
+}
+
+#[derive(Clone, Copy, Debug, Default, ValueEnum)]
+enum Mode {
+    #[default]
+    Inherit,
+    Clean,
+    Replace,
+}
+
+/// The words of the wire, as choices with help.
+#[derive(Clone, Copy, Debug, Default, ValueEnum)]
+enum Leftovers {
+    /// They run on, named in the task
+    #[default]
+    Keep,
+    /// They are stopped at once
+    Kill,
+    /// The task ends when they have ended
+    Wait,
+}
+
+#[derive(Clone, Copy, Debug, Default, ValueEnum)]
+enum Lease {
+    /// A loose end of the session until it ended and was heard
+    #[default]
+    Awaited,
+    /// Runs until the session ends
+    Service,
+    /// Outlives the session
+    Detached,
+}
+
+#[derive(Clone, Copy, Debug, Default, ValueEnum)]
+enum IfRunning {
+    /// Answer with the live task
+    #[default]
+    Reuse,
+    /// Stop the live task first
+    Replace,
+    /// Refuse
+    Reject,
+}
+
+impl Run {
+    /// Starts the command.
+    pub(crate) fn perform(self, door: Door) -> Done {
+        let request = self.request()?;
+        let problem = problem(&request);
+        let mut client = door::client(self.session.as_deref())?;
+        let Reply::Task { task, existing } = client.call(Request::Run(Box::new(request)))? else {
+            return Err(door::unexpected());
+        };
+        let done = if self.follow {
+            follow::run(door, client, &task)
+        } else if self.wait {
+            wait::until_end(door, client, &task)
+        } else {
+            say_started(door, &task, existing)?;
+            self.warn_of_same_name(door, &mut client, &task);
+            Ok(0)
+        };
+        if let Some((message, hint)) = problem {
+            door.warn(&message, &hint);
+        }
+        done
+    }
+
+    fn request(&self) -> Result<RunRequest, Failure> {
+        let env_mode = match self.env_mode {
+            Mode::Inherit => EnvMode::Inherit,
+            Mode::Clean => EnvMode::Clean,
+            Mode::Replace => EnvMode::Replace,
+        };
+        // This program has one thread, so the umask may be changed for a moment to be read (umask(2)).
+        let umask = ringback_sys::files::umask(0o077);
+        ringback_sys::files::umask(umask);
+        let capture = Capture {
+            env_mode,
+            env_remove: self.env_remove.clone(),
+            env: self.env.clone(),
+            cwd: self.cwd.clone(),
+            umask: Some(umask),
+        };
+        let captured = capture.request(self.command()?).map_err(|error| {
+            let hint = Some("pass -C a folder that exists".to_owned());
+            Failure::new("cwd", format!("cannot tell the current folder: {error}"), hint)
+        })?;
+        Ok(RunRequest {
+            name: self.name.clone(),
+            session: String::new(),
+            timeout_ms: self.timeout.map(millis),
+            idle_timeout_ms: self.idle_timeout.map(millis),
+            grace_ms: self.grace.map(millis),
+            output_max: self.max_output,
+            stdin: self.stdin,
+            split: self.split,
+            leftovers: word(&self.leftovers),
+            lease: word(&self.lease),
+            binding: self.binding.clone(),
+            key: self.key.clone(),
+            if_running: word(&self.if_running),
+            ..captured
+        })
+    }
+
+    fn command(&self) -> Result<Command, Failure> {
+        let Some(script) = &self.script else {
+            return Ok(Command::Argv(self.argv.iter().map(|word| ByteBuf::from(word.as_bytes())).collect()));
+        };
+        let shell = match &self.shell {
+            None => Vec::new(),
+            Some(words) => shlex::split(words).filter(|words| !words.is_empty()).ok_or_else(|| {
+                Failure::usage(format!("`{}` is not a shell", clean::line(words)), "write it like --shell 'bash -e'")
+            })?,
+        };
+        let shell = shell.into_iter().map(|word| ByteBuf::from(word.into_bytes())).collect();
+        Ok(Command::Script { text: ByteBuf::from(script.clone().into_vec()), shell })
+    }
+
+    /// Models start the same thing twice when they believe that the first has finished.
+    fn warn_of_same_name(&self, door: Door, client: &mut Client, task: &TaskObject) {
+        let (Some(name), false) = (&self.name, door.quiet) else { return };
+        let session = Some(task.session.clone());
+        let list = Request::List { session, ended: false, before: None, limit: SAME_NAME_LIMIT };
+        let Ok(Reply::Tasks { tasks, .. }) = client.call(list) else { return };
+        let same = tasks.iter().find(|other| other.id != task.id && other.name.as_ref() == Some(name));
+        if let Some(other) = same {
+            let message = format!("another task named `{}` is live: {}", clean::short(name, 40), other.id);
+            door.warn(&message, "--key starts the same work only once");
+        }
+    }
+}
+
+fn word(choice: &impl ValueEnum) -> String {
+    choice.to_possible_value().map(|value| value.get_name().to_owned()).unwrap_or_default()
+}
+
+/// The id alone on stdout, and one line for the reader, who must not mistake it for an end.
+pub(super) fn say_started(door: Door, task: &TaskObject, existing: bool) -> Result<(), Failure> {
+    if door.json {
+        let mut object = json::task(task);
+        if existing {
+            object["existing"] = true.into();
+        }
+        return door::document(&object);
+    }
+    door::out(&format!("{}\n", task.id))?;
+    let session = clean::short(&task.session, 60);
+    if task.has_ended() {
+        door.note(&render::verdict(task));
+    } else if existing {
+        door.note(&format!("already {} under this key; wait for it with: ringback wait {}", task.state, task.id));
+    } else {
+        door.note(&format!(
+            "running, NOT finished; its end will be told to session {session}; wait for it with: ringback wait {}",
+            task.id
+        ));
+    }
+    Ok(())
+}
+
+/// Why the command will probably not start, and what to do. It is recorded all the same.
+fn problem(request: &RunRequest) -> Option<(String, String)> {
+    let cwd = Path::new(std::ffi::OsStr::from_bytes(&request.cwd));
+    if !cwd.is_dir() {
+        let message = format!("folder {} does not exist or cannot be entered, so it cannot start", shown(&request.cwd));
+        return Some((message, "pass -C a folder that exists".to_owned()));
+    }
+    let Command::Argv(argv) = &request.command else { return None };
+    let program = argv.first()?;
+    if can_be_found(program, cwd, &request.env) {
+        return None;
+    }
+    let hint = if argv.len() == 1 && program.contains(&b' ') {
+        format!("a whole command line goes through a shell: ringback run -c {}", quoted(program))
+    } else if program.contains(&b'/') {
+        "is the path right, seen from the folder it runs in?".to_owned()
+    } else {
+        format!("is {} on the PATH that was given to it?", shown(program))
+    };
+    Some((format!("program {} is not found, so it cannot start", shown(program)), hint))
+}
+
+fn can_be_found(program: &[u8], cwd: &Path, env: &[ByteBuf]) -> bool {
+    let name = Path::new(std::ffi::OsStr::from_bytes(program));
+    if program.contains(&b'/') {
+        return cwd.join(name).exists();
+    }
+    // Without a PATH the search is the system's own (execvp(3)).
+    let path = env.iter().find_map(|pair| pair.strip_prefix(b"PATH=")).unwrap_or(b"/bin:/usr/bin");
+    path.split(|byte| *byte == b':').any(|folder| cwd.join(std::ffi::OsStr::from_bytes(folder)).join(name).is_file())
+}
+
+fn shown(bytes: &[u8]) -> String {
+    format!("`{}`", clean::short(&String::from_utf8_lossy(bytes), 80))
+}
+
+fn quoted(bytes: &[u8]) -> String {
+    let text = clean::short(&String::from_utf8_lossy(bytes), 80);
+    shlex::try_quote(&text).map_or_else(|_| "'…'".to_owned(), std::borrow::Cow::into_owned)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::Parser;
+
+    #[derive(Debug, Parser)]
+    struct Only {
+        #[command(flatten)]
+        run: Run,
+    }
+
+    fn request(args: &[&str]) -> RunRequest {
+        Only::try_parse_from([&["run"], args].concat()).unwrap().run.request().unwrap()
+    }
+
+    fn words(command: &Command) -> Vec<String> {
+        let Command::Argv(argv) = command else { panic!("{command:?}") };
+        argv.iter().map(|word| String::from_utf8(word.to_vec()).unwrap()).collect()
+    }
+
+    #[test]
+    fn arguments_of_the_program_are_its_own() {
+        assert_eq!(
+            words(&request(&["-n", "x", "cargo", "test", "--json", "-q"]).command),
+            ["cargo", "test", "--json", "-q"]
+        );
+        assert_eq!(words(&request(&["--", "--odd", "-f"]).command), ["--odd", "-f"]);
+        assert!(Only::try_parse_from(["run", "--tiemout", "5s", "true"]).is_err());
+        assert!(Only::try_parse_from(["run"]).is_err());
+        assert!(Only::try_parse_from(["run", "-c", "true", "arg"]).is_err());
+    }
+
+    #[test]
+    fn a_script_has_its_shell_as_words() {
+        let script = |args: &[&str]| match request(args).command {
+            Command::Script { text, shell } => (text.into_vec(), shell.len()),
+            Command::Argv(argv) => panic!("{argv:?}"),
+        };
+        assert_eq!(script(&["-c", "a && b"]), (b"a && b".to_vec(), 0));
+        assert_eq!(script(&["--shell", "bash -e", "-c", "x"]), (b"x".to_vec(), 2));
+        assert!(Only::try_parse_from(["run", "-c", "x", "--shell", "'"]).unwrap().run.request().is_err());
+    }
+
+    #[test]
+    fn options_reach_the_request() {
+        let all = request(&[
+            "--timeout",
+            "1m",
+            "--idle-timeout",
+            "2s",
+            "--grace",
+            "0",
+            "--max-output",
+            "1KiB",
+            "--split",
+            "--stdin",
+            "--leftovers",
+            "kill",
+            "--lease",
+            "service",
+            "--key",
+            "k",
+            "--if-running",
+            "reject",
+            "--binding",
+            "{\"a\":1}",
+            "-e",
+            "A=b",
+            "true",
+        ]);
+        assert_eq!(
+            (all.timeout_ms, all.idle_timeout_ms, all.grace_ms, all.output_max),
+            (Some(60_000), Some(2_000), Some(0), Some(1024))
+        );
+        assert_eq!(
+            (all.leftovers.as_str(), all.lease.as_str(), all.if_running.as_str()),
+            ("kill", "service", "reject")
+        );
+        assert!(all.split && all.stdin && all.env.iter().any(|pair| **pair == *b"A=b"));
+        assert_eq!(all.binding.unwrap()["a"], 1);
+    }
+
+    #[test]
+    fn what_cannot_start_is_foreseen_with_a_hint() {
+        let hint = |args: &[&str]| problem(&request(args)).map(|(_, hint)| hint);
+        assert_eq!(hint(&["true"]), None);
+        assert!(hint(&["echo a && echo b"]).unwrap().contains("ringback run -c 'echo a && echo b'"));
+        assert!(hint(&["surely-not-a-program"]).unwrap().contains("PATH"));
+        assert!(hint(&["./surely-not-here"]).unwrap().contains("path right"));
+        assert!(hint(&["-C", "/surely/not/here", "true"]).unwrap().contains("-C"));
+    }
+}

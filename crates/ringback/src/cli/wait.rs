@@ -1,0 +1,140 @@
+//! `ringback wait`: blocks until tasks have ended, and mirrors their exit code.
+
+use std::os::fd::AsFd as _;
+use std::time::Duration;
+
+use clap::Args;
+use ringback_host::client::Client;
+use ringback_host::client::output;
+use ringback_host::quantity::millis;
+use ringback_host::wire::{Request, TaskObject};
+use ringback_sys::signals::{SIGINT, SignalFd};
+
+use super::door::{self, Door, Tasks, heard, tasks};
+use super::value;
+use crate::explain::{Done, EXIT_FAILED, EXIT_INTERRUPTED, EXIT_TIMED_OUT};
+use crate::render::{json, task as render};
+
+/// Wait until tasks have ended, and mirror their exit code
+///
+/// Of several, the exit code is the first that is not 0, in the order asked. 124 means that the wait timed out; the
+/// tasks run on. Ctrl-C stops the waiting, never the tasks.
+#[derive(Debug, Args)]
+pub(crate) struct Wait {
+    /// Ids or unique prefixes
+    #[arg(required = true, value_name = "ID")]
+    ids: Vec<String>,
+    /// Return when the first of them has ended
+    #[arg(long, conflicts_with = "all")]
+    any: bool,
+    /// Return when all have ended (the default)
+    #[arg(long)]
+    all: bool,
+    /// Wait at most this long
+    #[arg(long, value_name = "DURATION", value_parser = value::duration)]
+    timeout: Option<Duration>,
+    /// Speak for this session
+    #[arg(short, long)]
+    session: Option<String>,
+}
+
+impl Wait {
+    /// Waits.
+    pub(crate) fn perform(self, door: Door) -> Done {
+        let mut client = door::client(self.session.as_deref())?;
+        let request = Request::Wait { ids: self.ids.clone(), any: self.any, timeout_ms: self.timeout.map(millis) };
+        let interrupt = SignalFd::block_and_open(&[SIGINT])?;
+        let Some(reply) = client.call_until(request, interrupt.as_fd())? else {
+            return Ok(say_still_running(door, &self.ids));
+        };
+        let mut found = tasks(reply)?;
+        enrich_all(&mut found.list);
+        if door.json {
+            door::document(&json::tasks(&found.list, Some(found.timed_out), &found.faults))?;
+        } else if door.quiet {
+            let ended = found.list.iter().filter(|task| task.has_ended());
+            door::out_lines(ended.map(|task| task.id.clone()))?;
+        } else {
+            door::out_lines(found.list.iter().map(|task| render::line(task, door::style())))?;
+            if found.timed_out {
+                door.note("the wait timed out; what is running runs on");
+            }
+        }
+        door::faults(&found.faults);
+        heard(&mut client, &found.list);
+        Ok(exit_code(&found))
+    }
+}
+
+/// Waits for a task that was just started, and mirrors it.
+pub(super) fn until_end(door: Door, mut client: Client, task: &TaskObject) -> Done {
+    if !door.json {
+        door::out(&format!("{}\n", task.id))?;
+    }
+    let ids = vec![task.id.clone()];
+    let interrupt = SignalFd::block_and_open(&[SIGINT])?;
+    let request = Request::Wait { ids: ids.clone(), any: false, timeout_ms: None };
+    let Some(reply) = client.call_until(request, interrupt.as_fd())? else {
+        return Ok(say_still_running(door, &ids));
+    };
+    let mut found = tasks(reply)?;
+    enrich_all(&mut found.list);
+    match found.list.first() {
+        Some(task) if door.json => door::document(&json::task(task))?,
+        Some(task) => door.note(&render::verdict(task)),
+        None => {}
+    }
+    door::faults(&found.faults);
+    heard(&mut client, &found.list);
+    Ok(exit_code(&found))
+}
+
+/// What was interrupted was the looking, not the task.
+pub(super) fn say_still_running(door: Door, ids: &[String]) -> u8 {
+    if !door.quiet {
+        door::talk(&format!("still running: ringback kill {}", ids.join(" ")));
+    }
+    EXIT_INTERRUPTED
+}
+
+fn enrich_all(tasks: &mut [TaskObject]) {
+    tasks.iter_mut().for_each(enrich);
+}
+
+/// Adds what only the files know, where the output is complete: line count and hash.
+pub(super) fn enrich(task: &mut TaskObject) {
+    if !task.has_ended() || task.output.sha256.is_some() {
+        return;
+    }
+    // An output that cannot be read any more has no hash; the rest of the object is still true.
+    if let Ok(Some(facts)) = output::facts(task) {
+        task.output.lines = Some(facts.lines);
+        task.output.sha256 = Some(facts.sha256);
+    }
+}
+
+/// The first that is not 0, in the order asked; tasks that run on count only if the wait was for them.
+fn exit_code(found: &Tasks) -> u8 {
+    if !found.faults.is_empty() {
+        return EXIT_FAILED;
+    }
+    if found.timed_out {
+        return EXIT_TIMED_OUT;
+    }
+    found.list.iter().filter(|task| task.has_ended()).map(render::exit_code).find(|code| *code != 0).unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn several_tasks_exit_with_the_first_that_failed() {
+        let exited = |code| TaskObject { state: "exited".to_owned(), exit_code: Some(code), ..TaskObject::default() };
+        let running = || TaskObject { state: "running".to_owned(), ..TaskObject::default() };
+        let check = |tasks, timed_out| exit_code(&Tasks { list: tasks, timed_out, next: None, faults: Vec::new() });
+        assert_eq!(check(vec![exited(0), exited(7), exited(3)], false), 7);
+        assert_eq!(check(vec![exited(0), running()], false), 0, "--any");
+        assert_eq!(check(vec![exited(0), running()], true), 124);
+    }
+}

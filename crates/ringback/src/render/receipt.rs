@@ -1,0 +1,48 @@
+//! A receipt in words: what a stop did, and what it could not.
+
+use ringback_host::wire::task::{ReceiptObject, SurvivorObject};
+
+use super::age::duration;
+use super::clean;
+
+/// One line: `5 processes, all gone after 120ms (SIGTERM, SIGKILL)`.
+pub(crate) fn summary(receipt: &ReceiptObject) -> String {
+    let processes = match receipt.observed_count {
+        1 => "1 process".to_owned(),
+        count => format!("{count} processes"),
+    };
+    let signals = if receipt.signals.is_empty() { "no signal".to_owned() } else { receipt.signals.join(", ") };
+    let verdict = match receipt.survivor_count {
+        0 if receipt.verified_empty => "all gone".to_owned(),
+        0 => "none seen alive, not verified".to_owned(),
+        1 => "1 SURVIVED".to_owned(),
+        count => format!("{count} SURVIVED"),
+    };
+    format!("{processes}, {verdict} after {} ({})", duration(receipt.duration_ms), clean::line(&signals))
+}
+
+/// One line for a process that lives on.
+pub(crate) fn survivor(survivor: &SurvivorObject) -> String {
+    format!("survivor: pid {} {}: {}", survivor.pid, clean::short(&survivor.command, 60), clean::line(&survivor.why))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn survivors_are_never_hidden() {
+        let mut receipt = ReceiptObject {
+            observed_count: 5,
+            verified_empty: true,
+            duration_ms: 120,
+            signals: vec!["SIGTERM".to_owned(), "SIGKILL".to_owned()],
+            ..ReceiptObject::default()
+        };
+        assert_eq!(summary(&receipt), "5 processes, all gone after 120ms (SIGTERM, SIGKILL)");
+        (receipt.survivor_count, receipt.verified_empty) = (1, false);
+        assert_eq!(summary(&receipt), "5 processes, 1 SURVIVED after 120ms (SIGTERM, SIGKILL)");
+        let left = SurvivorObject { pid: 7, command: "evil\n".to_owned(), why: "another user".to_owned() };
+        assert_eq!(survivor(&left), "survivor: pid 7 evil\\n: another user");
+    }
+}
