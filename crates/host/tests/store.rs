@@ -1,5 +1,7 @@
 //! The store keeps what was written, all or nothing, and tells apart what never was from what was removed.
 
+#![expect(clippy::unwrap_used, reason = "a test that cannot set up its world has failed")]
+
 use ringback_core::id::{Prefix, TaskId};
 use ringback_host::store::{Ack, Asked, Facts, Found, Page, Record, Store, StoreError, StoredOutcome};
 

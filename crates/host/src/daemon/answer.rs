@@ -68,6 +68,13 @@ pub(super) enum Say {
     Changed(Reply),
 }
 
+impl Say {
+    /// Whether it needs nothing but the record.
+    pub(super) fn is_true_once_recorded(&self) -> bool {
+        matches!(self, Self::Begun(_))
+    }
+}
+
 impl Tell {
     /// The round could not be recorded: whoever asked for a change is told so.
     pub(super) fn refuse_change(&mut self, fault: &Fault) {
@@ -130,14 +137,14 @@ impl Daemon {
         self.reply(to, reply);
     }
 
-    /// Queues an answer, and looks whether the client has asked for more meanwhile.
+    /// Queues an answer.
     pub(super) fn reply(&mut self, to: Token, reply: Result<Reply, Fault>) {
         // A client that has left needs no answer.
         let Some(conn) = self.connections.get(to) else { return };
         conn.answer(reply.unwrap_or_else(Reply::Fault));
-        self.read_calls(to);
-        if !self.round.tells.is_empty() || !self.round.records.is_empty() {
-            self.round.hurry();
+        if conn.has_input() {
+            // What it asks next belongs to the next round: this one has been recorded already.
+            self.round.resume(to);
         }
     }
 

@@ -41,6 +41,9 @@ impl Daemon {
             for event in &events {
                 self.take(event.token(), event.is_writable());
             }
+            for client in self.round.take_resumed() {
+                self.read_calls(client);
+            }
             self.take_time();
             self.close_round();
         }

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::mem;
 
+use mio::Token;
 use ringback_core::effect::Effect;
 use ringback_core::id::TaskId;
 use ringback_core::notice;
@@ -10,7 +11,7 @@ use ringback_core::outcome::Outcome;
 use ringback_core::task::Stop;
 use ringback_sys::{process, signals};
 
-use super::answer::Tell;
+use super::answer::{Say, Tell};
 use super::crash::crash_point;
 use super::{Daemon, sight, view};
 use crate::store::{Record, StoreError, StoredStop};
@@ -32,6 +33,7 @@ pub(super) struct Round {
     closed: Vec<TaskId>,
     retry_at_ms: Option<u64>,
     hurried: bool,
+    resumed: Vec<Token>,
     acknowledged: Vec<u64>,
 }
 
@@ -65,7 +67,17 @@ impl Round {
 
     /// Something is to be done that nothing outside will wake us for.
     pub(super) fn is_urgent(&self) -> bool {
-        self.hurried || !self.looks.is_empty()
+        self.hurried || !self.looks.is_empty() || !self.resumed.is_empty()
+    }
+
+    /// A client was answered and has asked for more already.
+    pub(super) fn resume(&mut self, client: Token) {
+        self.resumed.push(client);
+    }
+
+    /// Clients whose next call is to be read.
+    pub(super) fn take_resumed(&mut self) -> Vec<Token> {
+        mem::take(&mut self.resumed)
     }
 
     /// An act had a consequence that has to be recorded: another round follows at once.
@@ -104,6 +116,8 @@ impl Daemon {
             self.record_all();
             crash_point("daemon.after-record");
         }
+        // An id may be told as soon as it is recorded; what follows from it need not be waited for.
+        self.tell_all(Say::is_true_once_recorded);
         for act in mem::take(&mut self.round.acts) {
             match act {
                 Act::Launch(id) => self.launch(id),
@@ -115,17 +129,23 @@ impl Daemon {
         if self.round.retry_at_ms.is_none() {
             self.announce();
         }
-        let tells = mem::take(&mut self.round.tells);
-        if !tells.is_empty() {
+        self.tell_all(|_| true);
+        self.drop_closed_connections();
+    }
+
+    fn tell_all(&mut self, ripe: fn(&Say) -> bool) {
+        let (now, later) = mem::take(&mut self.round.tells).into_iter().partition(|tell| ripe(&tell.say));
+        self.round.tells = later;
+        let now: Vec<Tell> = now;
+        if !now.is_empty() {
             crash_point("daemon.before-tell");
-            for tell in tells {
-                self.tell(tell);
-            }
+        }
+        for tell in now {
+            self.tell(tell);
         }
         if self.connections.flush_all() {
             crash_point("daemon.after-tell");
         }
-        self.drop_closed_connections();
     }
 
     fn record_all(&mut self) {

@@ -65,6 +65,11 @@ impl Connections {
 }
 
 impl Conn {
+    /// Whether something it sent has not been read yet.
+    pub(super) fn has_input(&self) -> bool {
+        !self.input.is_empty()
+    }
+
     /// Queues an answer.
     pub(super) fn answer(&mut self, reply: Reply) {
         let answer = Answer { proto: PROTOCOL, version: VERSION.to_owned(), reply };
