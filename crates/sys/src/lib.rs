@@ -16,6 +16,11 @@ pub mod task_files;
 pub mod watch;
 
 pub mod image;
+#[cfg(target_os = "linux")]
+pub mod keeper;
+#[cfg(target_os = "linux")]
+mod raw;
+
 pub mod launch;
 pub mod process;
 

@@ -12,6 +12,8 @@ pub const SLOT_BYTES: usize = 1024;
 pub const FILE_BYTES: usize = 2 * SLOT_BYTES;
 /// How many gaps of the output a record can name; later ones are merged into the last.
 pub const GAPS_MAX: usize = 8;
+/// How many gaps of each of the files `stdout` and `stderr` a record can name; later ones are merged into the last.
+pub const STREAM_GAPS_MAX: usize = 2;
 /// How many leftover processes a record can name; [`Record::leftovers_count`] counts them all.
 pub const LEFTOVERS_MAX: usize = 16;
 
@@ -122,6 +124,8 @@ pub enum GapWhy {
     NoSpace = 1,
     /// Another write error.
     Io = 2,
+    /// Somebody else shortened the file.
+    Truncated = 3,
 }
 
 /// A process of the tree that is alive after the main process ended.
@@ -188,6 +192,9 @@ pub struct Record {
     pub gaps_count: u32,
     /// What is missing from the output.
     pub gaps: [Gap; GAPS_MAX],
+    /// What is missing from the files `stdout` and `stderr` of a split task (offsets in those files); an empty range
+    /// is no gap.
+    pub stream_gaps: [[Gap; STREAM_GAPS_MAX]; 2],
 }
 
 impl Record {
@@ -230,7 +237,7 @@ impl Record {
             w.put(&left.comm);
         }
         w.u32(self.gaps_count);
-        for gap in &self.gaps {
+        for gap in self.gaps.iter().chain(self.stream_gaps.as_flattened()) {
             w.u64(gap.from);
             w.u64(gap.to);
             w.u8(gap.why as u8);
@@ -276,7 +283,7 @@ impl Record {
             left.comm = r.take();
         }
         record.gaps_count = r.u32();
-        for gap in &mut record.gaps {
+        for gap in record.gaps.iter_mut().chain(record.stream_gaps.as_flattened_mut()) {
             *gap = Gap { from: r.u64(), to: r.u64(), why: GapWhy::of(r.u8())? };
         }
         (!r.short()).then_some(record)
@@ -315,7 +322,7 @@ from_byte!(Phase: New, Started, StartFailed, Ended, Closed);
 from_byte!(Cause: None, Wall, Idle, Request, SessionEnd, OutputLimit, Replaced);
 from_byte!(Witness: None, Parent, Pidfd, Daemon, Zombie);
 from_byte!(Step: None, Cwd, Exec, Stdio, Fork, Spec);
-from_byte!(GapWhy: OutputLimit, NoSpace, Io);
+from_byte!(GapWhy: OutputLimit, NoSpace, Io, Truncated);
 
 #[cfg(test)]
 mod tests {
@@ -326,6 +333,7 @@ mod tests {
             Record { seq, phase: Phase::Ended, wait_status: 42 << 8, witness: Witness::Parent, ..Record::default() };
         record.leftovers[3].who.pid = 77;
         record.gaps[7] = Gap { from: 1, to: 9, why: GapWhy::NoSpace };
+        record.stream_gaps[1][1] = Gap { from: 2, to: 8, why: GapWhy::Truncated };
         record
     }
 

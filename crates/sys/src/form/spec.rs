@@ -45,6 +45,8 @@ pub struct Head {
     pub stdin: bool,
     /// TERM goes to the main process only; the tree follows after the grace.
     pub term_main_only: bool,
+    /// More output than `output_max` ends the task ([`super::record::Cause::OutputLimit`]); else only the middle of the output is freed.
+    pub kill_at_output_max: bool,
     /// File mode creation mask of the command.
     pub umask: u32,
     /// Nice value of the command, −20 to 19.
@@ -67,6 +69,30 @@ pub struct Head {
     pub strings: u64,
 }
 
+impl Default for Head {
+    /// No task, no limits, the usual umask.
+    fn default() -> Self {
+        Self {
+            task: 0,
+            leftovers: Leftovers::Keep,
+            split: false,
+            stdin: false,
+            term_main_only: false,
+            kill_at_output_max: false,
+            umask: 0o022,
+            nice: 0,
+            wall_ms: 0,
+            idle_ms: 0,
+            grace_ms: 10_000,
+            output_max: 0,
+            limits: [LIMIT_KEEP; LIMITS],
+            args: 0,
+            vars: 0,
+            strings: 0,
+        }
+    }
+}
+
 impl Head {
     /// The bytes of this head.
     pub fn encode(&self) -> [u8; HEAD_BYTES] {
@@ -75,7 +101,7 @@ impl Head {
         w.u32(MAGIC);
         w.u64(self.task);
         w.u8(self.leftovers as u8);
-        for flag in [self.split, self.stdin, self.term_main_only] {
+        for flag in [self.split, self.stdin, self.term_main_only, self.kill_at_output_max] {
             w.u8(u8::from(flag));
         }
         w.u32(self.umask);
@@ -103,7 +129,7 @@ impl Head {
         }
         let task = r.u64();
         let leftovers = Leftovers::of(r.u8())?;
-        let [split, stdin, term_main_only] = r.take::<3>().map(|b| b != 0);
+        let [split, stdin, term_main_only, kill_at_output_max] = r.take::<4>().map(|b| b != 0);
         let (umask, nice) = (r.u32(), r.i32());
         let (wall_ms, idle_ms, grace_ms, output_max) = (r.u64(), r.u64(), r.u64(), r.u64());
         let mut limits = [LIMIT_KEEP; LIMITS];
@@ -117,6 +143,7 @@ impl Head {
             split,
             stdin,
             term_main_only,
+            kill_at_output_max,
             umask,
             nice,
             wall_ms,

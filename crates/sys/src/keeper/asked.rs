@@ -1,0 +1,51 @@
+//! Carrying out what the daemon asks for in the file `requests`.
+
+use super::Keeper;
+use super::crash::crash;
+use crate::form::request::{Ask, ENTRY_BYTES, Request};
+use crate::raw::{file, process, signal};
+
+impl Keeper {
+    /// Reads on from the last request that was carried out.
+    pub(super) fn read_requests(&mut self) {
+        while let Some(request) = request_at(self.ledger.record.requests_done) {
+            self.ledger.record.requests_done += 1;
+            crash!("keeper.request-read");
+            // A whole entry that is none of ours is passed over, so that it does not hide the next ones.
+            if let Some(request) = request {
+                self.carry_out(request);
+            }
+            self.ledger.write();
+        }
+    }
+
+    fn carry_out(&mut self, request: Request) {
+        match request.ask {
+            Ask::Stop => self.begin_stop(request.cause, request.grace_ms),
+            Ask::Signal => self.signal_main_group(request.signal),
+            Ask::CloseStdin => self.stdin = None,
+            Ask::Witness => self.hear_witness(request.status),
+        }
+    }
+
+    /// A process group's number is its own while the main process is not reaped; later only known members are signalled.
+    fn signal_main_group(&mut self, number: i32) {
+        if !(1..=signal::LAST).contains(&number) {
+            return;
+        }
+        if !self.main_over {
+            let _ = process::kill(-self.ledger.record.main.pid, number);
+        } else if let Ok(mut members) = super::members::Members::new(self.hold) {
+            members.scan();
+            members.signal(number, |_| true);
+        }
+    }
+}
+
+/// The request at that position (or `None` inside for a foreign entry), if the file is that long.
+fn request_at(position: u64) -> Option<Option<Request>> {
+    let mut entry = [0; ENTRY_BYTES];
+    let file = file::open(c"requests", file::flag::RDONLY).ok()?;
+    let length = file::read_at(&file, &mut entry, position * ENTRY_BYTES as u64).ok()?;
+    (length == ENTRY_BYTES).then(|| Request::decode(&entry))
+}

@@ -1,0 +1,221 @@
+//! The way of the output: from the FIFOs of the task into `output`, its index, and the files of a split task.
+
+use core::ffi::CStr;
+
+use super::crash::crash;
+use super::gaps::Of;
+use super::ledger::Ledger;
+use super::sink::{MOVE_MAX, Moved, Sink};
+use crate::form::index::{ENTRY_BYTES, Entry, INTERVAL_MS, Stream};
+use crate::form::record::Record;
+use crate::form::spec::Head;
+use crate::raw::{Errno, Fd, Result, file, poll, time};
+
+/// A pipe has this size at first (pipe(7)).
+const PIPE_BYTES: u64 = 64 * 1024;
+/// So many full pipes in a row make a busy one.
+const BUSY_PULLS: u8 = 4;
+/// After so many entries the index interval doubles, and again after as many more, so that a task that talks for weeks
+/// does not fill the disk with times.
+const INTERVAL_ENTRIES: u64 = 65_536;
+
+/// Everything that output goes through.
+pub(super) struct Capture {
+    fifos: [Option<Fifo>; 2],
+    output: Sink,
+    files: [Option<Sink>; 2],
+    index: Index,
+    /// `CLOCK_MONOTONIC` of the last output.
+    pub(super) last_ms: u64,
+}
+
+/// The keeper's end of one FIFO.
+struct Fifo {
+    path: &'static CStr,
+    fd: Fd,
+    stream: Stream,
+    /// Whether the last writer is gone.
+    over: bool,
+    full_pulls: u8,
+}
+
+impl Capture {
+    /// Opens the FIFOs for reading, which does not wait for writers, and the files at their ends.
+    pub(super) fn open(head: &Head, record: &mut Record) -> Result<Self> {
+        let fifos = if head.split {
+            [Some(Fifo::open(c"io.out", Stream::Stdout)?), Some(Fifo::open(c"io.err", Stream::Stderr)?)]
+        } else {
+            [Some(Fifo::open(c"io", Stream::Merged)?), None]
+        };
+        let output = Sink::new(open_output(c"output")?, Of::Output, head.output_max, record)?;
+        let files = if head.split {
+            // Together they get as much of the disk as `output` has.
+            let cap = head.output_max / 2;
+            [
+                Some(Sink::new(open_output(c"stdout")?, Of::Stream(0), cap, record)?),
+                Some(Sink::new(open_output(c"stderr")?, Of::Stream(1), cap, record)?),
+            ]
+        } else {
+            [None, None]
+        };
+        Ok(Self { fifos, output, files, index: Index::open()?, last_ms: record.last_output_mono_ms })
+    }
+
+    /// How many bytes have come so far.
+    pub(super) fn length(&self) -> u64 {
+        self.output.length()
+    }
+
+    /// Whether more came than the cap allows.
+    pub(super) fn over_limit(&self) -> bool {
+        self.output.over_limit()
+    }
+
+    /// Whether all writers are gone and all was copied.
+    pub(super) fn is_over(&self) -> bool {
+        self.fifos.iter().flatten().all(|fifo| fifo.over)
+    }
+
+    /// What to wait for.
+    pub(super) fn slots(&self) -> [poll::Slot; 2] {
+        self.fifos.each_ref().map(|fifo| poll::Slot::new(fifo.as_ref().map_or(-1, |fifo| fifo.fd.number()), poll::IN))
+    }
+
+    /// Copies once from each FIFO that is ready.
+    pub(super) fn take(&mut self, slots: [poll::Slot; 2], ledger: &mut Ledger) {
+        for (at, slot) in slots.iter().enumerate() {
+            if slot.ready != 0 {
+                self.pull(at, slot.ready, ledger);
+            }
+        }
+    }
+
+    /// Copies until the FIFOs are empty; a writer that never rests is left after a pipe's worth per stream.
+    pub(super) fn drain(&mut self, ledger: &mut Ledger) {
+        let most = self.output.length() + 4 * MOVE_MAX as u64;
+        while self.output.length() < most {
+            let mut slots = self.slots();
+            if !matches!(poll::wait(&mut slots, Some(0)), Ok(1..)) {
+                return;
+            }
+            self.take(slots, ledger);
+        }
+    }
+
+    /// Looks once into every FIFO, to learn of a FIFO that had no writer from the start.
+    pub(super) fn probe(&mut self, ledger: &mut Ledger) {
+        for at in 0..self.fifos.len() {
+            self.pull(at, poll::IN, ledger);
+        }
+    }
+
+    fn pull(&mut self, at: usize, ready: i16, ledger: &mut Ledger) {
+        let Some(fifo) = self.fifos[at].as_mut() else { return };
+        if ready & poll::IN == 0 {
+            fifo.end();
+            return;
+        }
+        let now_ms = time::mono_ms();
+        let from = self.output.length();
+        if self.index.is_due(fifo.stream, now_ms) {
+            self.output.notice_truncation(ledger);
+        }
+        let noted = self.index.note(fifo.stream, from, now_ms);
+        crash!("keeper.before-splice");
+        let moved = match noted {
+            // Without its entry nobody could tell a split stream's bytes from the other's.
+            Err(error) if fifo.stream != Stream::Merged => self.output.fail(error, &fifo.fd, ledger, now_ms),
+            _ => self.output.pull(&fifo.fd, ledger, now_ms),
+        };
+        match moved {
+            Moved::Bytes(count) => {
+                fifo.grow_when_busy(count);
+                crash!("keeper.before-stream-copy");
+                if let Some(stream) = self.files[at].as_mut() {
+                    stream.append_from(self.output.file(), from, count, ledger);
+                    stream.trim(ledger);
+                }
+                self.output.trim(ledger);
+            }
+            Moved::Dropped(count) => {
+                if let Some(stream) = self.files[at].as_mut() {
+                    stream.skip(count, self.output.fault(), ledger);
+                }
+            }
+            Moved::Nothing => return,
+            Moved::End => return fifo.end(),
+        }
+        fifo.over = false;
+        self.last_ms = now_ms;
+    }
+}
+
+impl Fifo {
+    fn open(path: &'static CStr, stream: Stream) -> Result<Self> {
+        let fd = file::open(path, file::flag::RDONLY | file::flag::NONBLOCK)?;
+        Ok(Self { path, fd, stream, over: false, full_pulls: 0 })
+    }
+
+    /// The last writer is gone. A file opened anew does not report that again, and hears of later writers (fifo(7)).
+    fn end(&mut self) {
+        self.over = true;
+        if let Ok(fd) = file::open(self.path, file::flag::RDONLY | file::flag::NONBLOCK) {
+            self.fd = fd;
+        }
+    }
+
+    /// A larger pipe saves system calls and switches, once the task really fills it.
+    fn grow_when_busy(&mut self, count: u64) {
+        if count < PIPE_BYTES {
+            self.full_pulls = 0;
+        } else if self.full_pulls < BUSY_PULLS {
+            self.full_pulls += 1;
+            if self.full_pulls == BUSY_PULLS {
+                // Refused above the user's share of pipe memory (pipe(7)); the small pipe works too.
+                let _ = file::resize_pipe(&self.fd, MOVE_MAX);
+            }
+        }
+    }
+}
+
+/// `output.idx`.
+struct Index {
+    file: Fd,
+    length: u64,
+    last: Option<(Stream, u64)>,
+}
+
+impl Index {
+    fn open() -> Result<Self> {
+        let file = open_output(c"output.idx")?;
+        // A torn entry at the end is written over.
+        let length = file::seek_end(&file)? / ENTRY_BYTES as u64 * ENTRY_BYTES as u64;
+        Ok(Self { file, length, last: None })
+    }
+
+    fn is_due(&self, stream: Stream, now_ms: u64) -> bool {
+        let doublings = (self.length / (ENTRY_BYTES as u64 * INTERVAL_ENTRIES)).min(16);
+        self.last.is_none_or(|(last, at_ms)| last != stream || now_ms >= at_ms + (INTERVAL_MS << doublings))
+    }
+
+    /// Says that bytes from `offset` on come from `stream`, before they come.
+    fn note(&mut self, stream: Stream, offset: u64, now_ms: u64) -> Result<()> {
+        if !self.is_due(stream, now_ms) {
+            return Ok(());
+        }
+        crash!("keeper.before-index");
+        let entry = Entry { offset, wall_ms: time::wall_ms(), stream };
+        self.last = None;
+        if file::write_at(&self.file, &entry.encode(), self.length)? != ENTRY_BYTES {
+            return Err(Errno::ENOSPC);
+        }
+        self.length += ENTRY_BYTES as u64;
+        self.last = Some((stream, now_ms));
+        Ok(())
+    }
+}
+
+/// Not `O_APPEND`: splice(2) refuses such a file.
+fn open_output(path: &CStr) -> Result<Fd> {
+    file::open(path, file::flag::RDWR | file::flag::CREAT)
+}

@@ -1,0 +1,105 @@
+//! What happens in the new process between its making and its program: the gate through which a task starts once.
+//!
+//! The child may share the keeper's memory (vfork), so it changes nothing that the keeper reads but the state file.
+
+use super::crash::crash;
+use super::exec;
+use super::ledger::Ledger;
+use super::procfs;
+use super::spec_file::Spec;
+use crate::form::record::{Phase, Record, Step, Who};
+use crate::form::spec::LIMIT_KEEP;
+use crate::raw::memory::Mapping;
+use crate::raw::{Errno, Fd, Result, file, process, signal, time};
+
+/// Room for the path search, two records and what they call.
+const STACK_BYTES: usize = 64 * 1024;
+
+/// What the child needs.
+struct Plan<'a> {
+    spec: &'a Spec,
+    ledger: &'a Ledger,
+    /// The free place and the arguments, for a script without `#!`.
+    pointers: *mut usize,
+}
+
+/// Makes the child and lets it go as far as its program, or to a recorded failure.
+pub(super) fn start(spec: &mut Spec, ledger: &Ledger) -> Result<i32> {
+    let stack = Mapping::scratch(STACK_BYTES)?;
+    let pointers = spec.pointers_mut().as_mut_ptr();
+    process::vfork(run, &Plan { spec, ledger, pointers }, &stack)
+}
+
+extern "C" fn run(plan: *const ()) -> ! {
+    // SAFETY: `start` gave the address of a plan that lives until this child has executed a program or is gone.
+    let plan = unsafe { &*plan.cast::<Plan<'_>>() };
+    process::new_session();
+    if let Err((step, error)) = prepare(plan.spec) {
+        fail(plan.ledger, plan.ledger.record, step, error);
+    }
+    crash!("child.before-started");
+    // The gate: from here on the task counts as started, whatever dies. The lock is also ours until execve(2) closes
+    // it, so nobody can read the record between "not started" and this write.
+    let record = plan.ledger.write_as_next(started(plan.ledger.record));
+    crash!("child.after-started");
+    set_limits(plan.spec);
+    signal::set_mask(0);
+    let error = exec::search(plan.spec, plan.pointers);
+    crash!("child.before-start-failed");
+    fail(plan.ledger, record, Step::Exec, error)
+}
+
+fn prepare(spec: &Spec) -> core::result::Result<(), (Step, Errno)> {
+    stdio(spec).map_err(|error| (Step::Stdio, error))?;
+    process::change_directory(spec.directory()).map_err(|error| (Step::Cwd, error))?;
+    process::set_umask(spec.head.umask);
+    process::set_nice(spec.head.nice);
+    Ok(())
+}
+
+/// The output ends are opened for reading too: then the pipe has a reader even when the keeper is dead, and the task
+/// waits for the next one instead of dying of SIGPIPE (fifo(7): Linux opens `O_RDWR` without waiting).
+fn stdio(spec: &Spec) -> Result<()> {
+    use file::flag::{NOCTTY, RDONLY, RDWR};
+    let input = if spec.head.stdin { c"stdin" } else { c"/dev/null" };
+    // The keeper holds a writer of `stdin`, so this does not wait.
+    place(&file::open(input, RDONLY | NOCTTY)?, 0)?;
+    if spec.head.split {
+        place(&file::open(c"io.out", RDWR | NOCTTY)?, 1)?;
+        return place(&file::open(c"io.err", RDWR | NOCTTY)?, 2);
+    }
+    let merged = file::open(c"io", RDWR | NOCTTY)?;
+    place(&merged, 1)?;
+    place(&merged, 2)
+}
+
+fn place(fd: &Fd, number: i32) -> Result<()> {
+    file::put_at(fd, number)
+}
+
+fn started(before: Record) -> Record {
+    let own = procfs::own_stat().unwrap_or_default();
+    let now_ms = time::mono_ms();
+    Record {
+        phase: Phase::Started,
+        main: Who { pid: process::id(), start_ticks: own.start_ticks },
+        started_wall_ms: time::wall_ms().cast_signed(),
+        started_mono_ms: now_ms,
+        last_output_mono_ms: now_ms,
+        ..before
+    }
+}
+
+/// After the gate: a file size limit of zero must not keep the record from being written.
+fn set_limits(spec: &Spec) {
+    for (resource, &soft) in spec.head.limits.iter().enumerate() {
+        if soft != LIMIT_KEEP {
+            process::set_limit(resource, soft);
+        }
+    }
+}
+
+fn fail(ledger: &Ledger, record: Record, step: Step, error: Errno) -> ! {
+    ledger.write_as_next(Record { phase: Phase::StartFailed, step, errno: error.0, ..record });
+    process::exit(127)
+}

@@ -1,0 +1,128 @@
+//! The gaps of an output file: what is missing, from where to where, and why.
+
+use crate::form::record::{Gap, GapWhy, Record};
+
+/// Which file's gaps are meant.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Of {
+    /// `output`.
+    Output,
+    /// `stdout` or `stderr` (0 or 1) of a split task.
+    Stream(usize),
+}
+
+/// Adds a gap, or makes the last one longer if it ends where this one starts, or if there is no room for more.
+pub(super) fn add(record: &mut Record, of: Of, gap: Gap) {
+    if gap.from >= gap.to {
+        return;
+    }
+    let (gaps, count) = slots(record, of);
+    let last = count.checked_sub(1);
+    if let Some(last) = last.and_then(|at| gaps.get_mut(at))
+        && last.to == gap.from
+        && last.why == gap.why
+    {
+        last.to = gap.to;
+    } else if let Some(place) = gaps.get_mut(count) {
+        *place = gap;
+        if of == Of::Output {
+            record.gaps_count += 1;
+        }
+    } else if let Some(last) = gaps.last_mut() {
+        // Merging names bytes as missing that are there; the other way round would be a lie.
+        last.to = gap.to;
+    }
+}
+
+/// Makes `from..to` one gap of the output limit and forgets the gaps inside it; `false` if there is no room for it.
+pub(super) fn free_middle(record: &mut Record, of: Of, from: u64, to: u64) -> bool {
+    let (gaps, count) = slots(record, of);
+    let mut kept = 0;
+    for at in 0..count {
+        let mut gap = gaps[at];
+        if gap.from >= from && gap.to <= to {
+            continue;
+        }
+        // A gap that reaches over the new end starts where this one ends, so that ranges never overlap.
+        if gap.from < to && gap.to > to {
+            gap.from = to;
+        }
+        gaps[kept] = gap;
+        kept += 1;
+    }
+    let room = kept < gaps.len();
+    if room {
+        gaps[kept] = Gap { from, to, why: GapWhy::OutputLimit };
+        let mut at = kept;
+        while at > 0 && gaps[at - 1].from > from {
+            gaps.swap(at - 1, at);
+            at -= 1;
+        }
+        kept += 1;
+    }
+    for gap in gaps.iter_mut().skip(kept) {
+        *gap = Gap::default();
+    }
+    if of == Of::Output {
+        record.gaps_count = u32::try_from(kept).unwrap_or(0);
+    }
+    room
+}
+
+/// How many bytes of the file the gaps say are not there.
+pub(super) fn total(record: &mut Record, of: Of) -> u64 {
+    let (gaps, count) = slots(record, of);
+    gaps.iter().take(count).map(|gap| gap.to - gap.from).sum()
+}
+
+/// Where the last gap ends; a file that ends in a gap is shorter than that.
+pub(super) fn end(record: &mut Record, of: Of) -> u64 {
+    let (gaps, count) = slots(record, of);
+    gaps.iter().take(count).map(|gap| gap.to).max().unwrap_or(0)
+}
+
+fn slots(record: &mut Record, of: Of) -> (&mut [Gap], usize) {
+    match of {
+        Of::Output => {
+            let count = usize::try_from(record.gaps_count).unwrap_or(0).min(record.gaps.len());
+            (&mut record.gaps, count)
+        }
+        Of::Stream(at) => {
+            let gaps = &mut record.stream_gaps[at & 1];
+            let count = gaps.iter().take_while(|gap| gap.to > gap.from).count();
+            (gaps, count)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn gap(from: u64, to: u64, why: GapWhy) -> Gap {
+        Gap { from, to, why }
+    }
+
+    #[test]
+    fn neighbours_become_one_and_the_last_takes_what_has_no_room() {
+        let mut record = Record::default();
+        add(&mut record, Of::Output, gap(10, 20, GapWhy::NoSpace));
+        add(&mut record, Of::Output, gap(20, 30, GapWhy::NoSpace));
+        assert_eq!((record.gaps_count, record.gaps[0]), (1, gap(10, 30, GapWhy::NoSpace)));
+        for n in 1..=9 {
+            add(&mut record, Of::Output, gap(n * 100, n * 100 + 10, GapWhy::Io));
+        }
+        assert_eq!((record.gaps_count, record.gaps[7].from, record.gaps[7].to), (8, 700, 910));
+    }
+
+    #[test]
+    fn the_freed_middle_swallows_what_lies_inside() {
+        for of in [Of::Output, Of::Stream(1)] {
+            let mut record = Record::default();
+            add(&mut record, of, gap(30, 40, GapWhy::NoSpace));
+            free_middle(&mut record, of, 10, 50);
+            free_middle(&mut record, of, 10, 80);
+            assert_eq!((total(&mut record, of), end(&mut record, of)), (70, 80));
+        }
+    }
+}

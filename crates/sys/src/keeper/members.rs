@@ -1,0 +1,311 @@
+//! The members of a tree: found by walking down from the keeper, told apart by start time, signalled so that a signal
+//! can never reach a stranger.
+
+use core::cmp::Ordering;
+
+use super::procfs::{self, Stat};
+use crate::form::receipt::Ended;
+use crate::raw::memory::{Plain, Table};
+use crate::raw::{Errno, Result, process, signal};
+
+/// How many processes one stop keeps in mind; a fork bomb beyond that is killed in waves.
+const MEMBERS_MAX: usize = 65_536;
+/// A power of two, twice as large, so that open addressing stays short.
+const INDEX_SLOTS: usize = 2 * MEMBERS_MAX;
+
+/// What tells the members from all other processes.
+#[derive(Clone, Copy)]
+pub(super) enum Hold {
+    /// The keeper is their ancestor and subreaper.
+    Parent { keeper: i32 },
+    /// The keeper took over: the session of the main process, or the cookie in the environment.
+    Marks { keeper: i32, main: i32, cookie: [u8; COOKIE_BYTES] },
+}
+
+/// Length of `RINGBACK_ID=` and an id.
+pub(super) const COOKIE_BYTES: usize = 24;
+
+/// One process of the tree.
+#[derive(Clone, Copy)]
+pub(super) struct Member {
+    pub(super) pid: i32,
+    pub(super) parent: i32,
+    pub(super) depth: u32,
+    pub(super) start_ticks: u64,
+    pub(super) ended: Ended,
+    pub(super) how: i32,
+    pub(super) errno: i32,
+    pub(super) state: u8,
+    pub(super) comm: [u8; 16],
+    threads: u32,
+    seen_in: u32,
+}
+
+// SAFETY: zero is a value of each field (`Ended::Alive` is 0), and there is nothing to drop.
+unsafe impl Plain for Member {}
+
+/// All processes of the tree that were seen.
+pub(super) struct Members {
+    hold: Hold,
+    list: Table<Member>,
+    count: usize,
+    index: Table<u32>,
+    queue: Table<u32>,
+    queued: usize,
+    /// How many scans there were.
+    pub(super) scans: u32,
+    /// How many new ones the last scan found.
+    pub(super) fresh: usize,
+}
+
+impl Members {
+    /// Nothing seen so far.
+    pub(super) fn new(hold: Hold) -> Result<Self> {
+        Ok(Self {
+            hold,
+            list: Table::new(MEMBERS_MAX)?,
+            count: 0,
+            index: Table::new(INDEX_SLOTS)?,
+            queue: Table::new(MEMBERS_MAX)?,
+            queued: 0,
+            scans: 0,
+            fresh: 0,
+        })
+    }
+
+    /// Looks for members; afterwards those not seen are marked as gone. Gives the number of living ones.
+    pub(super) fn scan(&mut self) -> usize {
+        self.scans += 1;
+        self.queued = 0;
+        self.fresh = 0;
+        match self.hold {
+            Hold::Parent { keeper } => {
+                let threads = 1;
+                if procfs::children(keeper, threads, |pid| self.visit(pid, keeper, 1)).is_err() {
+                    self.walk_by_parent(keeper);
+                }
+            }
+            Hold::Marks { keeper, main, cookie } => self.walk_by_marks(keeper, main, &cookie),
+        }
+        self.walk_down();
+        self.note_gone();
+        self.queued
+    }
+
+    /// Visits the children of all that were visited, and theirs.
+    fn walk_down(&mut self) {
+        let mut at = 0;
+        while at < self.queued {
+            let parent = self.list.values()[self.queue.values()[at] as usize];
+            let _ = procfs::children(parent.pid, parent.threads, |pid| self.visit(pid, parent.pid, parent.depth + 1));
+            at += 1;
+        }
+    }
+
+    /// For kernels without `/proc/PID/task/TID/children`: everybody whose parent is a member, until nobody new is found.
+    fn walk_by_parent(&mut self, keeper: i32) {
+        loop {
+            let before = self.queued;
+            procfs::all(|pid| {
+                let Some(stat) = procfs::stat(pid) else { return };
+                let depth = if stat.parent == keeper { 1 } else { self.depth_below(stat.parent) };
+                if depth != 0 {
+                    self.visit(pid, stat.parent, depth);
+                }
+            });
+            if self.queued == before {
+                return;
+            }
+        }
+    }
+
+    fn depth_below(&self, parent: i32) -> u32 {
+        self.find(parent).map_or(0, |at| {
+            let member = self.list.values()[at];
+            if member.seen_in == self.scans { member.depth + 1 } else { 0 }
+        })
+    }
+
+    fn walk_by_marks(&mut self, keeper: i32, main: i32, cookie: &[u8]) {
+        procfs::all(|pid| {
+            let marked = pid != keeper
+                && procfs::stat(pid).is_some_and(|stat| stat.session == main || procfs::has_variable(pid, cookie));
+            if marked {
+                self.visit(pid, 0, 1);
+            }
+        });
+    }
+
+    /// Notes that `pid` was listed below `parent`.
+    fn visit(&mut self, pid: i32, parent: i32, depth: u32) {
+        let Some(stat) = procfs::stat(pid) else { return };
+        let known = self.find(pid).filter(|&at| self.list.values()[at].start_ticks == stat.start_ticks);
+        if stat.is_dead() {
+            if let Some(at) = known {
+                self.note_zombie(at, &stat);
+            }
+            return;
+        }
+        // The number may have gone to a stranger since it was listed; then its parent is none of ours.
+        let ours = parent == 0 || stat.parent == parent || self.is_keeper(stat.parent) || self.find(stat.parent).is_some();
+        let Some(at) = known.or_else(|| if ours { self.insert(pid, &stat, depth) } else { None }) else { return };
+        let member = &mut self.list.values_mut()[at];
+        if member.seen_in == self.scans {
+            return;
+        }
+        member.seen_in = self.scans;
+        member.parent = stat.parent;
+        member.threads = stat.threads;
+        member.state = stat.state;
+        if self.queued < MEMBERS_MAX {
+            self.queue.values_mut()[self.queued] = u32::try_from(at).unwrap_or(0);
+            self.queued += 1;
+        }
+    }
+
+    fn is_keeper(&self, pid: i32) -> bool {
+        match self.hold {
+            Hold::Parent { keeper } | Hold::Marks { keeper, .. } => pid == keeper,
+        }
+    }
+
+    fn insert(&mut self, pid: i32, stat: &Stat, depth: u32) -> Option<usize> {
+        let at = self.count;
+        let member = Member {
+            pid,
+            parent: stat.parent,
+            depth,
+            start_ticks: stat.start_ticks,
+            ended: Ended::Alive,
+            how: 0,
+            errno: 0,
+            state: stat.state,
+            comm: stat.comm,
+            threads: stat.threads,
+            seen_in: 0,
+        };
+        *self.list.values_mut().get_mut(at)? = member;
+        self.count += 1;
+        self.fresh += 1;
+        let slot = self.slot(pid);
+        if let Some(old) = self.index.values()[slot].checked_sub(1) {
+            // The same number with another start time: the first one is gone.
+            let old = &mut self.list.values_mut()[old as usize];
+            if old.ended == Ended::Alive {
+                old.ended = Ended::Vanished;
+            }
+        }
+        self.index.values_mut()[slot] = u32::try_from(at + 1).unwrap_or(0);
+        Some(at)
+    }
+
+    fn find(&self, pid: i32) -> Option<usize> {
+        self.index.values()[self.slot(pid)].checked_sub(1).map(|at| at as usize)
+    }
+
+    /// The index slot that holds `pid`, or the free one where it would go.
+    fn slot(&self, pid: i32) -> usize {
+        let mut slot = usize::try_from(pid).unwrap_or(0) % INDEX_SLOTS;
+        while let Some(at) = self.index.values()[slot].checked_sub(1) {
+            if self.list.values()[at as usize].pid == pid {
+                break;
+            }
+            slot = (slot + 1) % INDEX_SLOTS;
+        }
+        slot
+    }
+
+    fn note_zombie(&mut self, at: usize, stat: &Stat) {
+        let member = &mut self.list.values_mut()[at];
+        if member.ended == Ended::Alive {
+            // Zero may also mean that we may not see the status, so it is no evidence.
+            (member.ended, member.how) = if stat.status == 0 { (Ended::Vanished, 0) } else { ending(stat.status) };
+        }
+    }
+
+    fn note_gone(&mut self) {
+        let scan = self.scans;
+        let count = self.count;
+        for member in self.list.values_mut().iter_mut().take(count) {
+            if member.seen_in != scan && member.ended == Ended::Alive {
+                member.ended = Ended::Vanished;
+            }
+        }
+    }
+
+    /// Notes the status of a child that was waited for; one that was never seen is counted all the same.
+    pub(super) fn note_reaped(&mut self, pid: i32, status: i32) {
+        let stat = Stat::default();
+        let at = self.find(pid).or_else(|| self.insert(pid, &stat, 1));
+        if let Some(member) = at.and_then(|at| self.list.values_mut().get_mut(at)) {
+            (member.ended, member.how) = ending(status);
+        }
+    }
+
+    /// Sends `number` to every living member that the last scan saw; gives how many could not be signalled.
+    pub(super) fn signal(&mut self, number: i32, only: impl Fn(&Member) -> bool) -> usize {
+        let mut refused = 0;
+        for at in 0..self.queued {
+            let place = self.queue.values()[at] as usize;
+            let member = self.list.values()[place];
+            if member.ended != Ended::Alive || !only(&member) {
+                continue;
+            }
+            let errno = match self.send(&member, number) {
+                Err(error @ Errno::EPERM) => {
+                    refused += 1;
+                    error.0
+                }
+                _ => 0,
+            };
+            self.list.values_mut()[place].errno = errno;
+        }
+        refused
+    }
+
+    fn send(&self, member: &Member, number: i32) -> Result<()> {
+        // A child of ours that we have not waited for keeps its number, dead or alive.
+        if matches!(self.hold, Hold::Parent { keeper } if member.parent == keeper) {
+            return process::kill(member.pid, number);
+        }
+        // The handle is taken first, then the start time is compared: so the handle is the member's, or dead.
+        let handle = process::handle(member.pid)?;
+        match procfs::stat(member.pid) {
+            Some(stat) if stat.start_ticks == member.start_ticks => process::kill_handle(&handle, number),
+            _ => Ok(()),
+        }
+    }
+
+    /// All that were seen, the living and the dead, in the order in which they were found.
+    pub(super) fn all(&self) -> &[Member] {
+        self.list.values().get(..self.count).unwrap_or_default()
+    }
+
+    /// Whether another scan could still hold everything; else the members are forgotten and the next wave begins.
+    pub(super) fn make_room(&mut self) {
+        if self.count.cmp(&(MEMBERS_MAX / 2)) == Ordering::Less {
+            return;
+        }
+        if let Ok(fresh) = Self::new(self.hold) {
+            let scans = self.scans;
+            *self = fresh;
+            self.scans = scans;
+        }
+    }
+}
+
+/// How a process ended, by the status word of wait(2).
+fn ending(status: i32) -> (Ended, i32) {
+    match status & 0x7f {
+        0 => (Ended::Exited, status >> 8 & 0xff),
+        signal => (Ended::Signaled, signal),
+    }
+}
+
+/// The signals of a stop as bits of a receipt.
+pub(super) const fn bit(number: i32) -> u64 {
+    1 << number
+}
+
+/// The signals that this file's users send.
+pub(super) const FIRM: u64 = bit(signal::STOP) | bit(signal::KILL);

@@ -1,0 +1,228 @@
+//! One output file: bytes only ever go to its end, a fault of the disk never stops the task, and a cap frees the middle.
+
+use super::crash::crash;
+use super::gaps::{self, Of};
+use super::ledger::Ledger;
+use crate::form::record::{Gap, GapWhy, Record};
+use crate::raw::{Errno, Fd, Result, file};
+
+/// Most bytes that one system call moves; the size to which a busy pipe is grown.
+pub(super) const MOVE_MAX: usize = 1 << 20;
+/// How long a full disk is left alone before the next try, milliseconds.
+const RETRY_MS: u64 = 100;
+/// Piece in which bytes are read where they must be read; small, because it is on the stack.
+const PIECE_BYTES: usize = 4096;
+
+/// What one pull brought.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Moved {
+    /// So many bytes are in the file.
+    Bytes(u64),
+    /// So many bytes were taken from the pipe and dropped; they are a gap.
+    Dropped(u64),
+    /// The pipe is empty.
+    Nothing,
+    /// The pipe is empty and has no writer.
+    End,
+}
+
+/// An output file.
+pub(super) struct Sink {
+    file: Fd,
+    of: Of,
+    /// Where the next byte goes; counts dropped bytes too, so that offsets are stable.
+    length: u64,
+    /// Most bytes on disk, 0 for no limit.
+    cap: u64,
+    fault: Option<Fault>,
+    /// The file system has no splice(2).
+    by_copy: bool,
+}
+
+/// Why nothing is written now.
+struct Fault {
+    why: GapWhy,
+    /// When to try again; never, if the cap cannot be kept otherwise.
+    retry_ms: Option<u64>,
+}
+
+impl Sink {
+    /// Goes on at the end of `file`, or behind the last gap that the record knows.
+    pub(super) fn new(file: Fd, of: Of, cap: u64, record: &mut Record) -> Result<Self> {
+        let length = file::seek_end(&file)?.max(gaps::end(record, of));
+        Ok(Self { file, of, length, cap, fault: None, by_copy: false })
+    }
+
+    /// Where the next byte goes.
+    pub(super) fn length(&self) -> u64 {
+        self.length
+    }
+
+    /// The file.
+    pub(super) fn file(&self) -> &Fd {
+        &self.file
+    }
+
+    /// Whether more came than the cap allows.
+    pub(super) fn over_limit(&self) -> bool {
+        self.cap != 0 && self.length > self.cap
+    }
+
+    /// Moves what is in `pipe` to the end of the file, or drops it while the disk is at fault: the task never waits.
+    pub(super) fn pull(&mut self, pipe: &Fd, ledger: &mut Ledger, now_ms: u64) -> Moved {
+        if !self.may_write(ledger, now_ms) {
+            return self.drop_from(pipe, ledger);
+        }
+        let answer = if self.by_copy { self.copy_piece(pipe) } else { self.splice(pipe) };
+        match answer {
+            Ok(0) => Moved::End,
+            Ok(count) => {
+                self.fault = None;
+                self.length += count as u64;
+                Moved::Bytes(count as u64)
+            }
+            Err(Errno::EAGAIN | Errno::EINTR) => Moved::Nothing,
+            Err(error) => self.fail(error, pipe, ledger, now_ms),
+        }
+    }
+
+    fn splice(&mut self, pipe: &Fd) -> Result<usize> {
+        let answer = file::splice(pipe, &self.file, Some(self.length), MOVE_MAX);
+        if answer == Err(Errno::EINVAL) {
+            self.by_copy = true;
+            return self.copy_piece(pipe);
+        }
+        answer
+    }
+
+    /// Where splice(2) is missing: a SIGKILL between the two calls loses a piece, and nothing can be done about it.
+    fn copy_piece(&self, pipe: &Fd) -> Result<usize> {
+        let mut piece = [0; PIECE_BYTES];
+        let count = file::read(pipe, &mut piece)?;
+        let mut done = 0;
+        while let Some(rest) = piece.get(done..count).filter(|rest| !rest.is_empty()) {
+            match file::write_at(&self.file, rest, self.length + done as u64) {
+                Ok(more) => done += more,
+                Err(Errno::EINTR) => {}
+                // What was read is lost; the bytes that follow show as one gap with it.
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(count)
+    }
+
+    /// Whether to write now. Before a new try the gap so far is recorded: bytes after a gap never come before its name.
+    fn may_write(&self, ledger: &mut Ledger, now_ms: u64) -> bool {
+        match &self.fault {
+            None => true,
+            Some(Fault { retry_ms: Some(retry_ms), .. }) if now_ms >= *retry_ms => {
+                ledger.write();
+                true
+            }
+            Some(_) => false,
+        }
+    }
+
+    /// Notes the fault and drops what is in the pipe.
+    pub(super) fn fail(&mut self, error: Errno, pipe: &Fd, ledger: &mut Ledger, now_ms: u64) -> Moved {
+        let first = self.fault.is_none();
+        self.fault = Some(Fault { why: why(error), retry_ms: Some(now_ms + RETRY_MS) });
+        let moved = self.drop_from(pipe, ledger);
+        if first {
+            ledger.write();
+        }
+        moved
+    }
+
+    fn drop_from(&mut self, pipe: &Fd, ledger: &mut Ledger) -> Moved {
+        let mut piece = [0; PIECE_BYTES];
+        match file::read(pipe, &mut piece) {
+            Ok(0) => Moved::End,
+            Ok(count) => {
+                let why = self.fault.as_ref().map_or(GapWhy::Io, |fault| fault.why);
+                self.skip(count as u64, why, ledger);
+                Moved::Dropped(count as u64)
+            }
+            Err(_) => Moved::Nothing,
+        }
+    }
+
+    /// Counts bytes that will never be in the file.
+    pub(super) fn skip(&mut self, count: u64, why: GapWhy, ledger: &mut Ledger) {
+        let from = self.length;
+        self.length += count;
+        gaps::add(&mut ledger.record, self.of, Gap { from, to: self.length, why });
+    }
+
+    /// Why bytes are dropped now.
+    pub(super) fn fault(&self) -> GapWhy {
+        self.fault.as_ref().map_or(GapWhy::Io, |fault| fault.why)
+    }
+
+    /// Appends `from..from + count` of another file, inside the kernel.
+    pub(super) fn append_from(&mut self, source: &Fd, from: u64, count: u64, ledger: &mut Ledger) {
+        let mut left = count;
+        let mut answer = file::seek_to(&self.file, self.length).map(|()| 1);
+        while left > 0 {
+            match answer {
+                // Somebody has shortened the source.
+                Ok(0) => break,
+                Ok(_) | Err(Errno::EINTR | Errno::EAGAIN) => {}
+                Err(_) => break,
+            }
+            let most = usize::try_from(left).unwrap_or(MOVE_MAX).min(MOVE_MAX);
+            answer = file::send(source, from + (count - left), most, &self.file);
+            let done = answer.unwrap_or(0) as u64;
+            left -= done;
+            self.length += done;
+        }
+        if left > 0 {
+            self.skip(left, answer.err().map_or(GapWhy::Truncated, why), ledger);
+            ledger.write();
+        }
+    }
+
+    /// Names as a gap what somebody else has cut off the file.
+    pub(super) fn notice_truncation(&self, ledger: &mut Ledger) {
+        if self.fault.is_some() {
+            return;
+        }
+        let there = file::seek_end(&self.file).unwrap_or(self.length).max(gaps::end(&mut ledger.record, self.of));
+        if there < self.length {
+            let gap = Gap { from: there, to: self.length, why: GapWhy::Truncated };
+            gaps::add(&mut ledger.record, self.of, gap);
+            ledger.write();
+        }
+    }
+
+    /// Frees the middle once more than the cap is on disk: a quarter of the cap stays at the head, half at the tail.
+    pub(super) fn trim(&mut self, ledger: &mut Ledger) {
+        if !self.over_limit() || self.fault.is_some() {
+            return;
+        }
+        let on_disk = self.length - gaps::total(&mut ledger.record, self.of);
+        if on_disk <= self.cap {
+            return;
+        }
+        let (from, to) = (self.cap / 4, self.length - self.cap / 2);
+        let before = ledger.record;
+        let named = gaps::free_middle(&mut ledger.record, self.of, from, to);
+        // The hole is named before it is there.
+        ledger.write();
+        crash!("keeper.before-punch");
+        if named && file::punch(&self.file, from, to).is_ok() {
+            return;
+        }
+        // No holes on this file system: what is there stays, and what comes is dropped.
+        ledger.record = Record { seq: ledger.record.seq, ..before };
+        self.fault = Some(Fault { why: GapWhy::OutputLimit, retry_ms: None });
+        ledger.write();
+    }
+}
+
+fn why(error: Errno) -> GapWhy {
+    match error {
+        Errno::ENOSPC | Errno::EDQUOT => GapWhy::NoSpace,
+        _ => GapWhy::Io,
+    }
+}

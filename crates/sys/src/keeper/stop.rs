@@ -1,0 +1,174 @@
+//! Ending a tree: TERM and the grace, then freeze, kill and reap until nothing is left, with the output still drained.
+
+use super::Keeper;
+use super::crash::crash;
+use super::members::{Members, bit};
+use super::receipts;
+use crate::form::record::Cause;
+use crate::form::spec::Leftovers;
+use crate::raw::process::Reaped;
+use crate::raw::{poll, process, signal, time};
+
+/// How long killing may take before the rest is named as survivors, milliseconds.
+const KILL_MS: u64 = 10_000;
+/// How long nobody may die before the tree is looked at again, milliseconds.
+const QUIET_MS: u64 = 100;
+/// How many freezing rounds are tried before killing what is there; each finds only what was born since the last one.
+const FREEZE_ROUNDS: u32 = 64;
+/// After so many rounds in which every one refused the signal, there is no point in more.
+const REFUSED_ROUNDS: u32 = 3;
+
+/// A stop under way.
+pub(super) struct Stop {
+    pub(super) cause: Cause,
+    pub(super) began_ms: u64,
+    /// When the grace is over.
+    pub(super) firm_at_ms: u64,
+    pub(super) members: Members,
+    /// Signals sent, as bits.
+    pub(super) signals: u64,
+    /// How many processes this keeper waited for.
+    pub(super) reaped: u32,
+}
+
+impl Keeper {
+    /// Begins a stop, or shortens the grace of the one under way.
+    pub(super) fn begin_stop(&mut self, cause: Cause, grace_ms: u64) {
+        let now_ms = time::mono_ms();
+        if let Some(stop) = &mut self.stop {
+            stop.firm_at_ms = stop.firm_at_ms.min(now_ms + grace_ms);
+            return;
+        }
+        if self.main_over && self.tree_empty {
+            return;
+        }
+        // The cause goes on record before the first signal, so that its effect is never taken for a natural end. An end
+        // that was natural stays so: then only the leftovers are stopped.
+        let natural = self.main_over && self.head.leftovers != Leftovers::Wait;
+        if !natural && self.ledger.record.cause == Cause::None {
+            self.ledger.record.cause = cause;
+        }
+        self.ledger.write();
+        crash!("keeper.cause-recorded");
+        let Ok(members) = Members::new(self.hold) else {
+            // Without 5 MB for the list only the main process's group is reached; the next request tries again.
+            let _ = process::kill(-self.ledger.record.main.pid, signal::KILL);
+            return;
+        };
+        let firm_at_ms = now_ms + grace_ms;
+        let mut stop = Stop { cause, began_ms: now_ms, firm_at_ms, members, signals: 0, reaped: 0 };
+        self.ask(&mut stop);
+        crash!("keeper.after-term");
+        self.stop = Some(stop);
+    }
+
+    /// TERM, and CONT so that a stopped process can act on it.
+    fn ask(&mut self, stop: &mut Stop) {
+        stop.members.scan();
+        let main = self.ledger.record.main.pid;
+        let only_main = self.head.term_main_only && !self.main_over;
+        for number in [signal::TERM, signal::CONT] {
+            stop.members.signal(number, |member| !only_main || member.pid == main);
+            stop.signals |= bit(number);
+        }
+    }
+
+    /// Ends the stop under way: kills what is left, writes the receipt and says so in the record.
+    pub(super) fn finish_stop(&mut self) {
+        let Some(mut stop) = self.stop.take() else { return };
+        let verified = self.kill_all(&mut stop);
+        crash!("keeper.before-receipt");
+        if receipts::write(&stop, self.hold, verified) {
+            self.ledger.record.has_receipt = true;
+        }
+        crash!("keeper.after-receipt");
+        if !(self.main_over && self.tree_empty) {
+            self.name_leftovers();
+            self.ledger.write();
+            self.news.tell();
+        }
+    }
+
+    /// Freezes and kills in rounds; whether two looks in a row, and the kernel's `ECHILD`, found nobody.
+    fn kill_all(&mut self, stop: &mut Stop) -> bool {
+        let deadline_ms = time::mono_ms() + KILL_MS;
+        let (mut empty, mut refused) = (0, 0);
+        while empty < 2 {
+            stop.members.make_room();
+            let alive = freeze(stop);
+            crash!("keeper.after-freeze");
+            if alive == 0 {
+                empty += 1;
+                self.reap_into(Some(stop));
+                if !self.tree_empty && !self.wait_for_deaths(stop) && time::mono_ms() > deadline_ms {
+                    return false;
+                }
+                continue;
+            }
+            empty = 0;
+            let denied = stop.members.signal(signal::KILL, |_| true);
+            stop.signals |= bit(signal::KILL);
+            crash!("keeper.after-kill");
+            refused = if denied == alive { refused + 1 } else { 0 };
+            self.wait_for_deaths(stop);
+            if refused >= REFUSED_ROUNDS || time::mono_ms() > deadline_ms {
+                stop.members.scan();
+                return false;
+            }
+        }
+        self.tree_empty
+    }
+
+    /// Reaps and drains until the tree is empty (`true`) or nobody has died for a while.
+    fn wait_for_deaths(&mut self, stop: &mut Stop) -> bool {
+        loop {
+            self.reap_into(Some(stop));
+            if self.tree_empty {
+                return true;
+            }
+            let [first, second] = self.capture.slots();
+            let mut slots = [poll::Slot::new(self.signals.number(), poll::IN), first, second, self.watch_slot()];
+            let quiet = !matches!(poll::wait(&mut slots, Some(QUIET_MS)), Ok(1..));
+            self.capture.take([slots[1], slots[2]], &mut self.ledger);
+            self.clear_signals();
+            if quiet || slots[3].ready != 0 {
+                return false;
+            }
+        }
+    }
+
+    /// Waits for every child that has ended; the main process's end goes on record before it is reaped.
+    pub(super) fn reap_into(&mut self, mut stop: Option<&mut Stop>) {
+        self.look_at_main();
+        loop {
+            match process::reap() {
+                Reaped::Ended { pid, status } => {
+                    if let Some(stop) = stop.as_deref_mut() {
+                        stop.members.note_reaped(pid, status);
+                        stop.reaped += 1;
+                    }
+                }
+                Reaped::AllAlive => return self.tree_empty = false,
+                Reaped::NoChildren => return self.note_no_children(),
+            }
+        }
+    }
+}
+
+/// Stops every member, again and again until no new one appears. A fork(2) does not return while a signal is pending,
+/// so a round after which nobody is new has everybody.
+fn freeze(stop: &mut Stop) -> usize {
+    let mut alive = stop.members.scan();
+    for _ in 0..FREEZE_ROUNDS {
+        if alive == 0 {
+            break;
+        }
+        stop.members.signal(signal::STOP, |member| member.state != b'T');
+        stop.signals |= bit(signal::STOP);
+        alive = stop.members.scan();
+        if stop.members.fresh == 0 {
+            break;
+        }
+    }
+    alive
+}

@@ -1,0 +1,24 @@
+//! Error numbers of the kernel (errno(3)), as far as the keeper tells them apart.
+
+/// What a system call answers.
+pub(crate) type Result<T> = core::result::Result<T, Errno>;
+
+/// An error number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Errno(pub(crate) i32);
+
+impl Errno {
+    pub(crate) const EPERM: Self = Self(1);
+    pub(crate) const ENOENT: Self = Self(2);
+    pub(crate) const EINTR: Self = Self(4);
+    pub(crate) const ENOEXEC: Self = Self(8);
+    pub(crate) const ECHILD: Self = Self(10);
+    pub(crate) const EAGAIN: Self = Self(11);
+    pub(crate) const EACCES: Self = Self(13);
+    pub(crate) const ENOTDIR: Self = Self(20);
+    pub(crate) const EINVAL: Self = Self(22);
+    pub(crate) const ETXTBSY: Self = Self(26);
+    pub(crate) const ENOSPC: Self = Self(28);
+    pub(crate) const ENAMETOOLONG: Self = Self(36);
+    pub(crate) const EDQUOT: Self = Self(122);
+}

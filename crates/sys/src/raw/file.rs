@@ -1,0 +1,199 @@
+//! Files, FIFOs and directories.
+
+use core::ffi::CStr;
+
+use super::{Errno, Result, call, nr};
+
+/// Flags of open(2) that the keeper uses; the same number on all machines that it runs on.
+pub(crate) mod flag {
+    pub(crate) const RDONLY: usize = 0;
+    pub(crate) const WRONLY: usize = 0o1;
+    pub(crate) const RDWR: usize = 0o2;
+    pub(crate) const CREAT: usize = 0o100;
+    pub(crate) const NOCTTY: usize = 0o400;
+    pub(crate) const TRUNC: usize = 0o1000;
+    pub(crate) const NONBLOCK: usize = 0o4000;
+    pub(super) const CLOEXEC: usize = 0o2_000_000;
+}
+
+/// `AT_FDCWD`: paths start at the working directory.
+const HERE: usize = -100_isize as usize;
+
+/// An open file, closed when dropped. All of them are close-on-exec, so that the task inherits none.
+#[derive(Debug)]
+pub(crate) struct Fd(i32);
+
+impl Fd {
+    /// Takes over a number that the kernel has just given us.
+    pub(super) fn owned(number: usize) -> Self {
+        Self(number as i32)
+    }
+
+    /// The number.
+    pub(crate) fn number(&self) -> i32 {
+        self.0
+    }
+
+    fn word(&self) -> usize {
+        self.0 as usize
+    }
+}
+
+impl Drop for Fd {
+    fn drop(&mut self) {
+        // SAFETY: the number is ours, and nobody uses it after this.
+        let _ = unsafe { call(nr::CLOSE, [self.word()]) };
+    }
+}
+
+/// Opens `path`; new files get mode 0600.
+pub(crate) fn open(path: &CStr, flags: usize) -> Result<Fd> {
+    loop {
+        // SAFETY: `path` ends with NUL and outlives the call.
+        let answer = unsafe { call(nr::OPENAT, [HERE, path.as_ptr() as usize, flags | flag::CLOEXEC, 0o600]) };
+        match answer {
+            Err(Errno::EINTR) => {}
+            other => return other.map(Fd::owned),
+        }
+    }
+}
+
+/// Reads up to `buffer.len()` bytes.
+pub(crate) fn read(fd: &Fd, buffer: &mut [u8]) -> Result<usize> {
+    // SAFETY: the buffer is writable for its length.
+    unsafe { call(nr::READ, [fd.word(), buffer.as_mut_ptr() as usize, buffer.len()]) }
+}
+
+/// Writes up to `bytes.len()` bytes.
+pub(crate) fn write(fd: &Fd, bytes: &[u8]) -> Result<usize> {
+    // SAFETY: the bytes are readable for their length.
+    unsafe { call(nr::WRITE, [fd.word(), bytes.as_ptr() as usize, bytes.len()]) }
+}
+
+/// Reads at an offset.
+pub(crate) fn read_at(fd: &Fd, buffer: &mut [u8], offset: u64) -> Result<usize> {
+    // SAFETY: the buffer is writable for its length.
+    unsafe { call(nr::PREAD64, [fd.word(), buffer.as_mut_ptr() as usize, buffer.len(), offset as usize]) }
+}
+
+/// Writes at an offset.
+pub(crate) fn write_at(fd: &Fd, bytes: &[u8], offset: u64) -> Result<usize> {
+    // SAFETY: the bytes are readable for their length.
+    unsafe { call(nr::PWRITE64, [fd.word(), bytes.as_ptr() as usize, bytes.len(), offset as usize]) }
+}
+
+/// The length of a file; moves its position to the end.
+pub(crate) fn seek_end(fd: &Fd) -> Result<u64> {
+    const SEEK_END: usize = 2;
+    // SAFETY: plain numbers.
+    unsafe { call(nr::LSEEK, [fd.word(), 0, SEEK_END]) }.map(|at| at as u64)
+}
+
+/// Moves the position of a file.
+pub(crate) fn seek_to(fd: &Fd, offset: u64) -> Result<()> {
+    const SEEK_SET: usize = 0;
+    // SAFETY: plain numbers.
+    unsafe { call(nr::LSEEK, [fd.word(), offset as usize, SEEK_SET]) }.map(drop)
+}
+
+/// Frees the blocks of `from..to` without changing the length (fallocate(2), `PUNCH_HOLE | KEEP_SIZE`).
+pub(crate) fn punch(fd: &Fd, from: u64, to: u64) -> Result<()> {
+    const PUNCH_HOLE_KEEP_SIZE: usize = 2 | 1;
+    // SAFETY: plain numbers.
+    unsafe { call(nr::FALLOCATE, [fd.word(), PUNCH_HOLE_KEEP_SIZE, from as usize, (to - from) as usize]) }.map(drop)
+}
+
+/// Moves up to `most` bytes from a pipe into a file at `offset`, or to the position of a device, without waiting.
+///
+/// Inside the kernel, so that a SIGKILL cannot fall between "read" and "written".
+pub(crate) fn splice(pipe: &Fd, to: &Fd, offset: Option<u64>, most: usize) -> Result<usize> {
+    const MOVE_NONBLOCK: usize = 1 | 2;
+    let at = offset.unwrap_or(0);
+    let place = if offset.is_some() { &raw const at as usize } else { 0 };
+    // SAFETY: `at` lives until the call is over.
+    unsafe { call(nr::SPLICE, [pipe.word(), 0, to.word(), place, most, MOVE_NONBLOCK]) }
+}
+
+/// Copies `count` bytes at `offset` of one file to the position of another, inside the kernel.
+pub(crate) fn send(from: &Fd, offset: u64, count: usize, to: &Fd) -> Result<usize> {
+    let at = offset;
+    // SAFETY: `at` lives until the call is over.
+    unsafe { call(nr::SENDFILE, [to.word(), from.word(), &raw const at as usize, count]) }
+}
+
+/// Renames a file within the working directory.
+pub(crate) fn rename(from: &CStr, to: &CStr) -> Result<()> {
+    // SAFETY: both paths end with NUL and outlive the call.
+    unsafe { call(nr::RENAMEAT, [HERE, from.as_ptr() as usize, HERE, to.as_ptr() as usize]) }.map(drop)
+}
+
+/// Takes the exclusive lock of a file if nobody holds it (flock(2)).
+pub(crate) fn lock(fd: &Fd) -> Result<()> {
+    const EX_NB: usize = 2 | 4;
+    // SAFETY: plain numbers.
+    unsafe { call(nr::FLOCK, [fd.word(), EX_NB]) }.map(drop)
+}
+
+/// Makes `fd` available under `number`, kept across execve(2).
+pub(crate) fn put_at(fd: &Fd, number: i32) -> Result<()> {
+    if fd.number() == number {
+        const F_SETFD: usize = 2;
+        // SAFETY: plain numbers.
+        return unsafe { call(nr::FCNTL, [fd.word(), F_SETFD, 0]) }.map(drop);
+    }
+    // SAFETY: plain numbers.
+    unsafe { call(nr::DUP3, [fd.word(), number as usize, 0]) }.map(drop)
+}
+
+/// Asks for a pipe of `bytes` (fcntl(2), `F_SETPIPE_SZ`).
+pub(crate) fn resize_pipe(pipe: &Fd, bytes: usize) -> Result<()> {
+    const F_SETPIPE_SZ: usize = 1031;
+    // SAFETY: plain numbers.
+    unsafe { call(nr::FCNTL, [pipe.word(), F_SETPIPE_SZ, bytes]) }.map(drop)
+}
+
+
+/// Closes every file from number `first` on (`close_range(2)`, Linux 5.9).
+pub(crate) fn close_from(first: usize) {
+    // SAFETY: only called before anything of ours is open.
+    let _ = unsafe { call(nr::CLOSE_RANGE, [first, u32::MAX as usize, 0]) };
+}
+
+/// Fills `buffer` with directory entries (getdents64(2)).
+fn entries(directory: &Fd, buffer: &mut [u8]) -> Result<usize> {
+    // SAFETY: the buffer is writable for its length.
+    unsafe { call(nr::GETDENTS64, [directory.word(), buffer.as_mut_ptr() as usize, buffer.len()]) }
+}
+
+/// Calls `each` with every name in `directory` that is a number, as `/proc` and `/proc/PID/task` have them.
+pub(crate) fn numbers_in(directory: &Fd, mut each: impl FnMut(i32)) -> Result<()> {
+    const NAME_AT: usize = 19;
+    let mut buffer = [0; 2048];
+    loop {
+        let filled = entries(directory, &mut buffer)?;
+        if filled == 0 {
+            return Ok(());
+        }
+        let mut rest = buffer.get(..filled).unwrap_or_default();
+        while let Some(&[low, high]) = rest.get(16..18) {
+            let length = usize::from(u16::from_le_bytes([low, high]));
+            if let Some(number) = rest.get(NAME_AT..length).and_then(leading_number) {
+                each(number);
+            }
+            rest = rest.get(length.max(NAME_AT)..).unwrap_or_default();
+        }
+    }
+}
+
+/// The number that a NUL-terminated name consists of.
+fn leading_number(name: &[u8]) -> Option<i32> {
+    let mut number = 0_i32;
+    for (at, &byte) in name.iter().enumerate() {
+        match byte {
+            b'0'..=b'9' => number = number.checked_mul(10)?.checked_add(i32::from(byte - b'0'))?,
+            0 if at > 0 => return Some(number),
+            _ => return None,
+        }
+    }
+    None
+}

@@ -1,0 +1,197 @@
+//! Processes: making, executing, waiting, signalling.
+
+use core::ffi::CStr;
+
+use super::memory::Mapping;
+use super::{Errno, Fd, Result, arch, call, nr};
+
+/// The process id of this process.
+pub(crate) fn id() -> i32 {
+    // SAFETY: no arguments.
+    unsafe { call(nr::GETPID, []) }.map_or(0, |pid| pid as i32)
+}
+
+/// Ends this process.
+pub(crate) fn exit(code: i32) -> ! {
+    loop {
+        // SAFETY: plain number; does not come back.
+        let _ = unsafe { call(nr::EXIT_GROUP, [code as usize]) };
+    }
+}
+
+/// Runs `entry(argument)` in a child; comes back when the child has executed a program or is gone.
+///
+/// The child may share this process's memory, so `entry` must end by execve(2) or exit and free nothing of ours.
+pub(crate) fn vfork<T>(entry: extern "C" fn(*const ()) -> !, argument: &T, stack: &Mapping) -> Result<i32> {
+    const SIGCHLD: usize = 17;
+    const CLONE_VM: usize = 0x100;
+    const CLONE_VFORK: usize = 0x4000;
+    let argument = (&raw const *argument).cast();
+    if arch::CLONES_WITH_MEMORY {
+        // SAFETY: the mapping is page aligned, and nobody but the child uses it while this process is stopped.
+        let answer =
+            unsafe { arch::clone_with_memory(CLONE_VM | CLONE_VFORK | SIGCHLD, stack.end(), entry, argument) };
+        return if answer < 0 { Err(Errno(-answer as i32)) } else { Ok(answer as i32) };
+    }
+    // SAFETY: without CLONE_VM the child has a copy of everything, this stack too.
+    match unsafe { call(nr::CLONE, [CLONE_VFORK | SIGCHLD, 0, 0, 0, 0]) }? {
+        0 => entry(argument),
+        pid => Ok(pid as i32),
+    }
+}
+
+/// Executes a program; comes back only with the error.
+///
+/// # Safety
+/// `arguments` and `environment` must point to arrays of NUL-terminated strings that end with a null pointer.
+pub(crate) unsafe fn execute(path: &CStr, arguments: *const usize, environment: *const usize) -> Errno {
+    // SAFETY: the caller answers for the arrays.
+    let answer = unsafe { call(nr::EXECVE, [path.as_ptr() as usize, arguments as usize, environment as usize]) };
+    answer.err().unwrap_or(Errno::EINVAL)
+}
+
+/// CPU time and memory of a process that was waited for.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Usage {
+    pub(crate) user_us: u64,
+    pub(crate) system_us: u64,
+    pub(crate) max_rss_kb: u64,
+}
+
+impl Usage {
+    /// From the words of `struct rusage`.
+    fn of(words: &[u64; 18]) -> Self {
+        Self {
+            user_us: words[0] * 1_000_000 + words[1],
+            system_us: words[2] * 1_000_000 + words[3],
+            max_rss_kb: words[4],
+        }
+    }
+}
+
+/// The status word and the usage of a child of ours that has ended, without reaping it (waitid(2), `WNOWAIT`).
+///
+/// So its end can be recorded first: if this process dies in between, the next parent still finds the zombie.
+pub(crate) fn peek(pid: i32) -> Option<(i32, Usage)> {
+    const P_PID: usize = 1;
+    const EXITED_NOHANG_NOWAIT: usize = 4 | 1 | 0x0100_0000;
+    const CLD_EXITED: i32 = 1;
+    const CLD_DUMPED: i32 = 3;
+    let mut info = [0_i32; 32];
+    let mut usage = [0_u64; 18];
+    let places = (info.as_mut_ptr() as usize, usage.as_mut_ptr() as usize);
+    // SAFETY: info (`siginfo_t`, 128 bytes) and usage (`struct rusage`, 144 bytes) live until the call is over.
+    unsafe { call(nr::WAITID, [P_PID, pid as usize, places.0, EXITED_NOHANG_NOWAIT, places.1]) }.ok()?;
+    let [_, _, code, _, ended, _, status, ..] = info;
+    if ended != pid {
+        return None;
+    }
+    let word = match code {
+        CLD_EXITED => status << 8,
+        CLD_DUMPED => status | 0x80,
+        _ => status,
+    };
+    Some((word, Usage::of(&usage)))
+}
+
+/// What [`reap`] found.
+pub(crate) enum Reaped {
+    /// This child ended with this status word.
+    Ended { pid: i32, status: i32 },
+    /// There are children, all alive.
+    AllAlive,
+    /// There are no children.
+    NoChildren,
+}
+
+/// Waits for any child that has ended, without blocking (wait4(2)).
+pub(crate) fn reap() -> Reaped {
+    const ANY: usize = usize::MAX;
+    const NOHANG_ALL: usize = 1 | 0x4000_0000; // WNOHANG | __WALL
+    loop {
+        let mut status = 0_i32;
+        // SAFETY: the status lives until the call is over; no usage is asked for.
+        let answer = unsafe { call(nr::WAIT4, [ANY, &raw mut status as usize, NOHANG_ALL, 0]) };
+        return match answer {
+            Ok(0) => Reaped::AllAlive,
+            Ok(pid) => {
+                Reaped::Ended { pid: pid as i32, status }
+            }
+            Err(Errno::EINTR) => continue,
+            Err(_) => Reaped::NoChildren,
+        };
+    }
+}
+
+/// Signals a process by number; only for our own children that were not waited for, and for process groups.
+pub(crate) fn kill(pid: i32, signal: i32) -> Result<()> {
+    // SAFETY: plain numbers.
+    unsafe { call(nr::KILL, [pid as usize, signal as usize]) }.map(drop)
+}
+
+/// A handle that cannot come to mean another process (pidfd_open(2), Linux 5.3).
+pub(crate) fn handle(pid: i32) -> Result<Fd> {
+    // SAFETY: plain numbers.
+    unsafe { call(nr::PIDFD_OPEN, [pid as usize, 0]) }.map(Fd::owned)
+}
+
+/// Signals the process of a handle.
+pub(crate) fn kill_handle(handle: &Fd, signal: i32) -> Result<()> {
+    // SAFETY: plain numbers and no siginfo.
+    unsafe { call(nr::PIDFD_SEND_SIGNAL, [handle.number() as usize, signal as usize, 0, 0]) }.map(drop)
+}
+
+/// The status word of a process that somebody else has already waited for (`PIDFD_INFO_EXIT`, Linux 6.15).
+pub(crate) fn status_of_handle(handle: &Fd) -> Option<i32> {
+    const GET_INFO: usize = 0xC040_FF0B; // _IOWR(0xFF, 11, struct pidfd_info), 64 bytes
+    const WANT_EXIT: u32 = 1 << 3;
+    let mut info = [0_u32; 16];
+    info[0] = WANT_EXIT;
+    // SAFETY: the kernel writes at most the 64 bytes that the number of the call names.
+    unsafe { call(nr::IOCTL, [handle.number() as usize, GET_INFO, info.as_mut_ptr() as usize]) }.ok()?;
+    (info[0] & WANT_EXIT != 0).then_some(info[15] as i32)
+}
+
+/// Starts a session and a process group of its own.
+pub(crate) fn new_session() {
+    // SAFETY: no arguments. A process that already leads a group keeps it.
+    let _ = unsafe { call(nr::SETSID, []) };
+}
+
+/// Makes orphans below this process its children (prctl(2), `PR_SET_CHILD_SUBREAPER`, Linux 3.4).
+pub(crate) fn become_subreaper() {
+    const PR_SET_CHILD_SUBREAPER: usize = 36;
+    // SAFETY: plain numbers.
+    let _ = unsafe { call(nr::PRCTL, [PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0]) };
+}
+
+/// Changes the working directory.
+pub(crate) fn change_directory(path: &CStr) -> Result<()> {
+    // SAFETY: `path` ends with NUL and outlives the call.
+    unsafe { call(nr::CHDIR, [path.as_ptr() as usize]) }.map(drop)
+}
+
+/// Sets the file mode creation mask.
+pub(crate) fn set_umask(mask: u32) {
+    // SAFETY: plain number.
+    let _ = unsafe { call(nr::UMASK, [mask as usize]) };
+}
+
+/// Sets the nice value; only root can go below the present one, and then the present one stays.
+pub(crate) fn set_nice(nice: i32) {
+    const PROCESS: usize = 0;
+    // SAFETY: plain numbers.
+    let _ = unsafe { call(nr::SETPRIORITY, [PROCESS, 0, nice as usize]) };
+}
+
+/// Sets a soft resource limit, as far as the hard one allows (prlimit(2)).
+pub(crate) fn set_limit(resource: usize, soft: u64) {
+    let mut pair = [0_u64; 2];
+    // SAFETY: the pair (`struct rlimit64`) lives until the call is over.
+    let asked = unsafe { call(nr::PRLIMIT64, [0, resource, 0, pair.as_mut_ptr() as usize]) };
+    if asked.is_ok() {
+        pair[0] = soft.min(pair[1]);
+        // SAFETY: the pair lives until the call is over.
+        let _ = unsafe { call(nr::PRLIMIT64, [0, resource, pair.as_ptr() as usize, 0]) };
+    }
+}

@@ -1,0 +1,345 @@
+//! A task folder and a keeper in it, made as the daemon makes them.
+#![allow(dead_code, reason = "each test file uses its own part")]
+#![expect(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot set up its task has failed")]
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{Read, Write};
+use std::os::unix::fs::{FileExt, OpenOptionsExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::OnceLock;
+use std::time::{Duration, Instant};
+
+use ringback_sys::form::news;
+use ringback_sys::form::receipt;
+use ringback_sys::form::record::{Cause, FILE_BYTES, Phase, Record};
+use ringback_sys::form::request::{Ask, Request};
+use ringback_sys::form::spec::Head;
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::fs::{CWD, FileType, Mode, mknodat};
+use rustix::process::{Pid, Signal, kill_process};
+use tempfile::TempDir;
+
+/// No test waits longer for anything.
+pub const LIMIT: Duration = Duration::from_secs(30);
+/// The id of every task here; a home has one.
+pub const ID: &str = "0123456789ab";
+
+/// The keeper as a file, written once per test process.
+pub fn keeper_path() -> &'static Path {
+    static PATH: OnceLock<(TempDir, PathBuf)> = OnceLock::new();
+    let (_, path) = PATH.get_or_init(|| {
+        assert!(ringback_sys::image::is_there(), "the keeper was not compiled on its own");
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("ringback-keeper");
+        fs::write(&path, ringback_sys::image::bytes()).unwrap();
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o700)).unwrap();
+        (folder, path)
+    });
+    path
+}
+
+/// What to run.
+#[derive(Clone)]
+pub struct Order {
+    pub head: Head,
+    pub directory: String,
+    pub arguments: Vec<Vec<u8>>,
+    pub variables: Vec<String>,
+    pub crash: Option<String>,
+    /// The daemon holds the FIFOs open for reading, so that a killed keeper loses nothing.
+    pub hold_output: bool,
+}
+
+impl Order {
+    /// A program with its arguments.
+    pub fn new(arguments: &[&str]) -> Self {
+        let path = std::env::var("PATH").unwrap_or_default();
+        Self {
+            head: Head::default(),
+            directory: "/tmp".into(),
+            arguments: arguments.iter().map(|a| a.as_bytes().to_vec()).collect(),
+            variables: vec![format!("PATH={path}"), format!("RINGBACK_ID={ID}")],
+            crash: None,
+            hold_output: true,
+        }
+    }
+
+    /// A script of a shell.
+    pub fn shell(shell: &str, script: &str) -> Self {
+        Self::new(&[shell, "-c", script])
+    }
+
+    /// A script of `sh`.
+    pub fn sh(script: &str) -> Self {
+        Self::shell("sh", script)
+    }
+
+    /// Changes the head.
+    pub fn with(mut self, change: impl FnOnce(&mut Head)) -> Self {
+        change(&mut self.head);
+        self
+    }
+
+    /// Dies at that point.
+    pub fn crashing_at(mut self, point: &str) -> Self {
+        self.crash = Some(point.into());
+        self
+    }
+
+    /// Makes the folder and starts the keeper.
+    pub fn start(self) -> Task {
+        let task = self.prepare();
+        task.started()
+    }
+
+    /// Makes the folder, without a keeper.
+    pub fn prepare(mut self) -> Task {
+        let home = tempfile::tempdir().unwrap();
+        let folder = home.path().join("t").join(&ID[..2]).join(ID);
+        fs::create_dir_all(&folder).unwrap();
+        fifo(&home.path().join("news"));
+        let pipes: &[&str] = if self.head.split { &["io.out", "io.err"] } else { &["io"] };
+        for name in pipes {
+            fifo(&folder.join(name));
+        }
+        if self.head.stdin {
+            fifo(&folder.join("stdin"));
+        }
+        self.head.task = number();
+        fs::write(folder.join("spec"), self.spec()).unwrap();
+        let mut state = vec![0; FILE_BYTES];
+        let record = Record::default().encode();
+        state[..record.len()].copy_from_slice(&record);
+        fs::write(folder.join("state"), state).unwrap();
+        fs::write(folder.join("requests"), b"").unwrap();
+        let news = OpenOptions::new().read(true).write(true).custom_flags(NONBLOCK).open(home.path().join("news"));
+        let held = if self.hold_output { pipes } else { &[] };
+        let held = held.iter().map(|name| {
+            OpenOptions::new().read(true).custom_flags(NONBLOCK).open(folder.join(name)).unwrap()
+        });
+        let held = held.collect();
+        Task { home, folder, news: news.unwrap(), held, keeper: None, crash: self.crash }
+    }
+
+    fn spec(&mut self) -> Vec<u8> {
+        let mut strings = Vec::new();
+        let directory = [self.directory.clone().into_bytes()];
+        let variables: Vec<_> = self.variables.iter().map(|v| v.clone().into_bytes()).collect();
+        for text in directory.iter().chain(&self.arguments).chain(&variables) {
+            strings.extend_from_slice(text);
+            strings.push(0);
+        }
+        self.head.args = self.arguments.len().try_into().unwrap();
+        self.head.vars = variables.len().try_into().unwrap();
+        self.head.strings = strings.len() as u64;
+        [self.head.encode().as_slice(), &strings].concat()
+    }
+}
+
+const NONBLOCK: i32 = 0o4000;
+
+fn fifo(path: &Path) {
+    mknodat(CWD, path, FileType::Fifo, Mode::from_raw_mode(0o600), 0).unwrap();
+}
+
+/// The id as a number.
+pub fn number() -> u64 {
+    let digits = b"0123456789abcdefghjkmnpqrstvwxyz";
+    ID.bytes().fold(0, |n, c| n << 5 | digits.iter().position(|&d| d == c).unwrap() as u64)
+}
+
+/// A task folder with its keeper.
+pub struct Task {
+    home: TempDir,
+    pub folder: PathBuf,
+    news: File,
+    held: Vec<File>,
+    keeper: Option<Child>,
+    crash: Option<String>,
+}
+
+impl Task {
+    /// Starts the keeper.
+    pub fn started(mut self) -> Self {
+        self.spawn(&[ID]);
+        self
+    }
+
+    /// Starts a keeper that takes over from a dead one.
+    pub fn take_over(&mut self) {
+        self.crash = None;
+        self.spawn(&[ID, "takeover"]);
+    }
+
+    /// Starts one more keeper with these arguments.
+    pub fn spawn(&mut self, arguments: &[&str]) {
+        let mut command = Command::new(keeper_path());
+        command.args(arguments).current_dir(&self.folder).env_clear();
+        if let Some(point) = &self.crash {
+            command.env("RINGBACK_CRASH", point);
+        }
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        self.keeper = Some(command.spawn().unwrap());
+    }
+
+    /// The newest record.
+    pub fn record(&self) -> Record {
+        Record::newest(&fs::read(self.folder.join("state")).unwrap()).expect("a whole record")
+    }
+
+    /// Waits until the record is as wanted.
+    pub fn wait_for(&self, what: &str, wanted: impl Fn(&Record) -> bool) -> Record {
+        let until = Instant::now() + LIMIT;
+        loop {
+            let record = self.record();
+            if wanted(&record) {
+                return record;
+            }
+            let left = until.saturating_duration_since(Instant::now());
+            assert!(!left.is_zero(), "waited in vain for {what}: {record:?}");
+            let timeout = rustix::time::Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
+            let mut slots = [PollFd::new(&self.news, PollFlags::IN)];
+            if poll(&mut slots, Some(&timeout)).unwrap_or(0) > 0 {
+                let mut frames = [0; 16 * 64];
+                let length = (&self.news).read(&mut frames).unwrap();
+                assert!(frames[..length].chunks(16).all(|f| news::task(f) == Some(number())));
+            }
+        }
+    }
+
+    /// Waits until the keeper has nothing left to do.
+    pub fn wait_closed(&self) -> Record {
+        self.wait_for("the end", |r| matches!(r.phase, Phase::Closed | Phase::StartFailed))
+    }
+
+    /// Waits until the command runs.
+    pub fn wait_started(&self) -> Record {
+        self.wait_for("the start", |r| r.phase >= Phase::Started)
+    }
+
+    /// Waits until the end of the main process is told.
+    pub fn wait_ended(&self) -> Record {
+        self.wait_for("the end of the main process", |r| r.phase >= Phase::Ended)
+    }
+
+    /// Waits until the output is as wanted.
+    pub fn wait_output(&self, wanted: impl Fn(&[u8]) -> bool) -> Vec<u8> {
+        let until = Instant::now() + LIMIT;
+        let index = rustix::fs::inotify::init(rustix::fs::inotify::CreateFlags::CLOEXEC).unwrap();
+        rustix::fs::inotify::add_watch(&index, &self.folder, rustix::fs::inotify::WatchFlags::MODIFY).unwrap();
+        loop {
+            let output = self.output();
+            if wanted(&output) {
+                return output;
+            }
+            let left = until.saturating_duration_since(Instant::now());
+            assert!(!left.is_zero(), "waited in vain for output, there is {:?}", String::from_utf8_lossy(&output));
+            let timeout = rustix::time::Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
+            let mut slots = [PollFd::new(&index, PollFlags::IN)];
+            if poll(&mut slots, Some(&timeout)).unwrap() > 0 {
+                let mut events = [0; 4096];
+                let _ = rustix::io::read(&index, &mut events);
+            }
+        }
+    }
+
+    /// The output so far.
+    pub fn output(&self) -> Vec<u8> {
+        self.file("output")
+    }
+
+    /// A file of the folder.
+    pub fn file(&self, name: &str) -> Vec<u8> {
+        fs::read(self.folder.join(name)).unwrap_or_default()
+    }
+
+    /// The output as text.
+    pub fn text(&self) -> String {
+        String::from_utf8(self.output()).unwrap()
+    }
+
+    /// Asks the keeper.
+    pub fn ask(&self, request: Request) {
+        let requests = self.folder.join("requests");
+        OpenOptions::new().append(true).open(requests).unwrap().write_all(&request.encode()).unwrap();
+        if let Some(keeper) = &self.keeper {
+            let _ = kill_process(Pid::from_child(keeper), Signal::USR1);
+        }
+    }
+
+    /// Asks for a stop.
+    pub fn stop(&self, grace_ms: u64) {
+        self.ask(Request { ask: Ask::Stop, cause: Cause::Request, grace_ms, ..Request::default() });
+    }
+
+    /// Stops and gives record and receipt.
+    pub fn stop_and_wait(&self, grace_ms: u64) -> (Record, receipt::Head, Vec<receipt::Entry>) {
+        self.stop(grace_ms);
+        let record = self.wait_for("the receipt", |r| r.has_receipt);
+        let (head, entries) = self.receipt();
+        (record, head, entries)
+    }
+
+    /// The receipt.
+    pub fn receipt(&self) -> (receipt::Head, Vec<receipt::Entry>) {
+        let bytes = self.file("receipt");
+        let head = receipt::Head::decode(&bytes).expect("a receipt");
+        let entries: Vec<_> = bytes[receipt::HEAD_BYTES..]
+            .chunks(receipt::ENTRY_BYTES)
+            .map(|entry| receipt::Entry::decode(entry).unwrap())
+            .collect();
+        assert_eq!(entries.len(), head.entries as usize);
+        (head, entries)
+    }
+
+    /// Process id of the keeper.
+    pub fn keeper_pid(&self) -> i32 {
+        self.keeper.as_ref().unwrap().id().cast_signed()
+    }
+
+    /// Kills the keeper, and waits until it is gone.
+    pub fn kill_keeper(&mut self) {
+        let mut keeper = self.keeper.take().unwrap();
+        keeper.kill().unwrap();
+        keeper.wait().unwrap();
+    }
+
+    /// Waits until the keeper is gone by itself; its exit status.
+    pub fn keeper_exit(&mut self) -> std::process::ExitStatus {
+        self.keeper.take().unwrap().wait().unwrap()
+    }
+
+    /// Writes to a file of the folder at an offset.
+    pub fn write_at(&self, name: &str, bytes: &[u8], offset: u64) {
+        OpenOptions::new().write(true).open(self.folder.join(name)).unwrap().write_all_at(bytes, offset).unwrap();
+    }
+}
+
+impl Drop for Task {
+    fn drop(&mut self) {
+        if let Some(mut keeper) = self.keeper.take() {
+            if matches!(keeper.try_wait(), Ok(None)) {
+                self.stop(0);
+                let _ = kill_process(Pid::from_child(&keeper), Signal::USR1);
+            }
+            let _ = keeper.wait();
+        }
+    }
+}
+
+/// The exit code in a status word.
+pub fn code(record: &Record) -> Option<i32> {
+    (record.wait_status & 0x7f == 0).then_some(record.wait_status >> 8 & 0xff)
+}
+
+/// The signal in a status word.
+pub fn signal(record: &Record) -> Option<i32> {
+    (record.wait_status & 0x7f != 0).then_some(record.wait_status & 0x7f)
+}
+
+/// Whether a process is there and not a zombie.
+pub fn is_alive(pid: i32) -> bool {
+    fs::read_to_string(format!("/proc/{pid}/stat"))
+        .is_ok_and(|stat| !stat[stat.rfind(')').unwrap()..].starts_with(") Z"))
+}
