@@ -41,7 +41,10 @@ fn a_start_that_fails_says_at_which_step() {
 
 #[test]
 fn a_stop_reaches_who_went_away_and_leaves_a_receipt() {
-    let task = Order::sh("setsid sh -c '(sleep 300 & exec sleep 301) & exec sleep 302' & trap '' TERM; echo up; wait; wait; sleep 303").start();
+    let task = Order::sh(
+        "setsid sh -c '(sleep 300 & exec sleep 301) & exec sleep 302' & trap '' TERM; echo up; wait; wait; sleep 303",
+    )
+    .start();
     task.wait_output(|o| o == b"up\n");
     let (record, receipt, entries) = task.stop_and_wait(100);
     let last = task.wait_closed();

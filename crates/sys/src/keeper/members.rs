@@ -147,7 +147,8 @@ impl Members {
             return;
         }
         // The number may have gone to a stranger since it was listed; then its parent is none of ours.
-        let ours = parent == 0 || stat.parent == parent || self.is_keeper(stat.parent) || self.find(stat.parent).is_some();
+        let ours =
+            parent == 0 || stat.parent == parent || self.is_keeper(stat.parent) || self.find(stat.parent).is_some();
         let Some(at) = known.or_else(|| if ours { self.insert(pid, &stat, depth) } else { None }) else { return };
         let member = &mut self.list.values_mut()[at];
         if member.seen_in == self.scans {

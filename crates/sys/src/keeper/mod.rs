@@ -33,7 +33,7 @@ use stop::Stop;
 
 use crate::form::record::{Cause, Phase};
 use crate::form::spec::{Head, Leftovers};
-use crate::raw::{Fd, memory, poll, process, time};
+use crate::raw::{Fd, memory, poll, time};
 
 /// Keeps the task of the working directory until it is over. `arguments` are argv: the name, the id, perhaps `takeover`.
 ///
@@ -178,5 +178,4 @@ impl Keeper {
         let mut infos = [0; 512];
         while matches!(crate::raw::file::read(&self.signals, &mut infos), Ok(1..)) {}
     }
-
 }

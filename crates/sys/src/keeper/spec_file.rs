@@ -3,8 +3,8 @@
 use core::ffi::CStr;
 
 use crate::form::spec::{HEAD_BYTES, Head};
-use crate::raw::memory::{Mapping, Table};
 use crate::raw::file;
+use crate::raw::memory::{Mapping, Table};
 
 /// Most arguments and environment entries together; execve(2) stops long before.
 const STRINGS_MAX: usize = 1 << 20;

@@ -152,7 +152,6 @@ pub(crate) fn resize_pipe(pipe: &Fd, bytes: usize) -> Result<()> {
     unsafe { call(nr::FCNTL, [pipe.word(), F_SETPIPE_SZ, bytes]) }.map(drop)
 }
 
-
 /// Closes every file from number `first` on (`close_range(2)`, Linux 5.9).
 pub(crate) fn close_from(first: usize) {
     // SAFETY: only called before anything of ours is open.

@@ -29,8 +29,7 @@ pub(crate) fn vfork<T>(entry: extern "C" fn(*const ()) -> !, argument: &T, stack
     let argument = (&raw const *argument).cast();
     if arch::CLONES_WITH_MEMORY {
         // SAFETY: the mapping is page aligned, and nobody but the child uses it while this process is stopped.
-        let answer =
-            unsafe { arch::clone_with_memory(CLONE_VM | CLONE_VFORK | SIGCHLD, stack.end(), entry, argument) };
+        let answer = unsafe { arch::clone_with_memory(CLONE_VM | CLONE_VFORK | SIGCHLD, stack.end(), entry, argument) };
         return if answer < 0 { Err(Errno(-answer as i32)) } else { Ok(answer as i32) };
     }
     // SAFETY: without CLONE_VM the child has a copy of everything, this stack too.
@@ -114,9 +113,7 @@ pub(crate) fn reap() -> Reaped {
         let answer = unsafe { call(nr::WAIT4, [ANY, &raw mut status as usize, NOHANG_ALL, 0]) };
         return match answer {
             Ok(0) => Reaped::AllAlive,
-            Ok(pid) => {
-                Reaped::Ended { pid: pid as i32, status }
-            }
+            Ok(pid) => Reaped::Ended { pid: pid as i32, status },
             Err(Errno::EINTR) => continue,
             Err(_) => Reaped::NoChildren,
         };

@@ -115,9 +115,9 @@ impl Order {
         fs::write(folder.join("requests"), b"").unwrap();
         let news = OpenOptions::new().read(true).write(true).custom_flags(NONBLOCK).open(home.path().join("news"));
         let held = if self.hold_output { pipes } else { &[] };
-        let held = held.iter().map(|name| {
-            OpenOptions::new().read(true).custom_flags(NONBLOCK).open(folder.join(name)).unwrap()
-        });
+        let held = held
+            .iter()
+            .map(|name| OpenOptions::new().read(true).custom_flags(NONBLOCK).open(folder.join(name)).unwrap());
         let held = held.collect();
         Task { home, folder, news: news.unwrap(), held, keeper: None, crash: self.crash }
     }
