@@ -61,6 +61,9 @@ pub fn quote_tail(tail: &[u8], budget: usize) -> String {
     let text = String::from_utf8_lossy(tail);
     let mut lines = alloc::vec::Vec::new();
     let mut left = budget;
+    if text.is_empty() {
+        return String::new();
+    }
     for line in text.trim_end_matches('\n').rsplit('\n') {
         // What a redraw overwrote was never meant to stay.
         let shown = line.trim_end_matches('\r').rsplit('\r').next().unwrap_or_default();
@@ -124,6 +127,7 @@ mod tests {
     fn a_tail_keeps_whole_lines_within_its_budget() {
         assert_eq!(quote_tail(b"aaaa\nbbbb\ncccc", 16), "\n  | bbbb\n  | cccc");
         assert_eq!(quote_tail(&[b'x'; 5000], 1024), "");
+        assert_eq!(quote_tail(b"", 1024), "");
     }
 
     #[test]

@@ -102,10 +102,21 @@ impl Daemon {
         }
     }
 
+    /// The words of the shell that runs a script for which none was named.
+    fn default_shell(&self) -> Result<Vec<ByteBuf>, Fault> {
+        let words = shlex::split(&self.config.shell).unwrap_or_default();
+        if words.is_empty() {
+            let message = format!("the shell of the config, {:?}, cannot be read as words", self.config.shell);
+            return Err(fault("bad_shell", message, "mend `shell` in the config, for example `shell = \"sh\"`".into()));
+        }
+        Ok(words.into_iter().map(ByteBuf::from).collect())
+    }
+
     /// Reads a request once into what is true of the task.
     fn read_run(&self, run: RunRequest) -> Result<(Asked, Lease, Private), Fault> {
         let (words, script) = match run.command {
             Command::Argv(words) => (words, None),
+            Command::Script { text, shell } if shell.is_empty() => (self.default_shell()?, Some(text)),
             Command::Script { text, shell } => (shell, Some(text)),
         };
         if words.first().is_none_or(|word| word.is_empty()) {
