@@ -115,7 +115,8 @@ impl Board {
     /// A task that the store knows, found again by a new daemon, and what its folder shows.
     pub fn adopt(&mut self, id: TaskId, ask: Ask, ended: bool, found: Input) -> Vec<Effect> {
         let mut effects = Vec::new();
-        let state = if ended { State::Open } else { State::Queued { after: None } };
+        // A task that replaces another one still waits for its tree; what it waited for was adopted before it.
+        let state = if ended { State::Open } else { State::Queued { after: self.same_key_of(&ask) } };
         self.put(id, ask, state);
         self.step_one(id, found, &mut effects);
         effects
@@ -179,6 +180,13 @@ impl Board {
         let key = ask.key.clone()?;
         let existing = *self.keys.get(&(ask.session.clone(), key.clone()))?;
         Some((key, existing))
+    }
+
+    /// The newest task of the same session and key, ended or not.
+    fn same_key_of(&self, ask: &Ask) -> Option<TaskId> {
+        let key = ask.key.as_ref()?;
+        let same = |other: &Ask| other.session == ask.session && other.key.as_ref() == Some(key);
+        self.chosen(same).pop()
     }
 
     fn put(&mut self, id: TaskId, ask: Ask, state: State) {

@@ -209,3 +209,14 @@ fn a_new_daemon_takes_tasks_up_where_their_folders_show_them() {
         "a folder without a readable record is no evidence of anything"
     );
 }
+
+#[test]
+fn a_new_daemon_does_not_start_a_replacement_beside_what_it_replaces() {
+    let mut board = board();
+    let seen = found(true, true, true, Some(Sight::Ended(exit(0))));
+    board.adopt(id(1), keyed("build", IfRunning::Replace), true, seen);
+    board.adopt(id(2), keyed("build", IfRunning::Replace), false, found(true, false, true, Some(Sight::New)));
+    assert_eq!(board.open_for_business(), []);
+    let effects = board.step(id(1), Input::Saw(Sight::Closed(exit(0))));
+    assert_eq!(effects, [Effect::Close { id: id(1) }, Effect::Launch { id: id(2) }]);
+}

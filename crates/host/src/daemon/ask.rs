@@ -209,7 +209,7 @@ impl Daemon {
     /// A stop has given up on what it could not kill: whoever waits for the tree to be gone is told what is left.
     pub(super) fn settle_stop(&mut self, id: TaskId, record: &KeeperRecord) {
         if record.has_receipt && self.lives.contains_key(&id) {
-            self.waits.closed(id);
+            self.waits.gone(id);
         }
     }
 

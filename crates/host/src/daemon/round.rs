@@ -126,9 +126,7 @@ impl Daemon {
                 Act::Delete(id) => self.delete(id),
             }
         }
-        if self.round.retry_at_ms.is_none() {
-            self.announce();
-        }
+        self.announce();
         self.tell_all(|_| true);
         self.drop_closed_connections();
     }
@@ -272,6 +270,20 @@ impl Daemon {
 
     /// What was recorded may be told, and what is closed may be let go.
     fn announce(&mut self) {
+        if self.round.retry_at_ms.is_some() {
+            // The disk is full. That a tree is gone is true all the same, and stands in the keeper's record.
+            for id in &self.round.closed {
+                self.waits.gone(*id);
+            }
+        } else {
+            self.announce_recorded();
+        }
+        for key in self.waits.take_ready() {
+            self.answer_wait(key);
+        }
+    }
+
+    fn announce_recorded(&mut self) {
         for id in mem::take(&mut self.round.concluded) {
             if let Some(live) = self.lives.get_mut(&id) {
                 live.told = true;
@@ -284,10 +296,8 @@ impl Daemon {
         for id in mem::take(&mut self.round.closed) {
             self.let_go(id);
             self.lives.remove(&id);
-            self.waits.closed(id);
-        }
-        for key in self.waits.take_ready() {
-            self.answer_wait(key);
+            self.waits.ended(id);
+            self.waits.gone(id);
         }
     }
 }

@@ -78,9 +78,8 @@ pub(super) fn refresh(facts: &mut Facts, dir: &Path, record: &Record) {
     facts.output_bytes = record.output_bytes;
     facts.output_complete = record.output_complete || record.phase == Phase::StartFailed;
     facts.gaps = gaps(record);
-    if record.leftovers_count > 0 {
-        facts.leftovers = leftovers(record);
-    }
+    // Leftovers are what still lives; a closed task has none.
+    facts.leftovers = if record.phase == Phase::Closed { Vec::new() } else { leftovers(record) };
     if record.has_receipt {
         facts.receipt = task_files::read_receipt(dir).ok().flatten().map(|(head, entries)| receipt(&head, &entries));
     }

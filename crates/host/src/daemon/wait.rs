@@ -86,8 +86,7 @@ impl Waits {
     }
 
     /// A task's tree is gone, or as far gone as it will be.
-    pub(super) fn closed(&mut self, id: TaskId) {
-        self.came(id, Until::Ended);
+    pub(super) fn gone(&mut self, id: TaskId) {
         self.came(id, Until::Gone);
     }
 
@@ -195,7 +194,7 @@ mod tests {
         waits.add(tasks(&[1], false, Until::Gone, None));
         waits.ended(id(1));
         assert!(waits.take_ready().is_empty());
-        waits.closed(id(1));
+        waits.gone(id(1));
         assert_eq!(waits.take_ready(), [0]);
     }
 
@@ -204,7 +203,7 @@ mod tests {
         let mut waits = Waits::default();
         waits.add(tasks(&[1], false, Until::Ended, Some(50)));
         waits.drop_client(Token(7));
-        waits.closed(id(1));
+        waits.gone(id(1));
         assert!(waits.take_ready().is_empty());
         assert_eq!(waits.next_due(), None);
         assert!(waits.by_task.is_empty());
