@@ -124,6 +124,7 @@ fn head(id: TaskId, asked: &Asked, private: &Private) -> Head {
         grace_ms: asked.grace_ms,
         output_max: asked.output_max,
         limits,
+        kill_at_output_max: false,
         args: 0,
         vars: 0,
         strings: 0,
