@@ -182,6 +182,7 @@ mod tests {
             split: true,
             stdin: false,
             term_main_only: true,
+            kill_at_output_max: false,
             umask: 0o27,
             nice: -3,
             wall_ms: 1,
