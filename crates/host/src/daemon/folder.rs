@@ -117,7 +117,6 @@ fn head(id: TaskId, asked: &Asked, private: &Private) -> Head {
         split: asked.split,
         stdin: asked.stdin,
         term_main_only: asked.term_main_only,
-        kill_at_output_max: false,
         umask: private.umask,
         nice: private.nice,
         wall_ms: asked.wall_ms.unwrap_or(0),
