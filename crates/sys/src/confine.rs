@@ -99,7 +99,8 @@ impl Confinement {
     }
 
     fn of_entry(entry: &str) -> io::Result<Self> {
-        let status = fs::read_to_string(format!("{entry}/status")).map_err(crate::identity::gone)?;
+        let status = crate::identity::read_entry(&format!("{entry}/status"))?;
+        let status = String::from_utf8_lossy(&status);
         let mut namespaces = [const { String::new() }; 4];
         for ((kind, _), place) in NAMESPACES.iter().zip(&mut namespaces) {
             *place = namespace(entry, kind)?;

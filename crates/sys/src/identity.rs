@@ -76,7 +76,30 @@ pub fn command_line(pid: i32) -> io::Result<Option<String>> {
 
 /// The bytes of `/proc/PID/stat`.
 pub(crate) fn read_stat(pid: i32) -> io::Result<Vec<u8>> {
-    fs::read(format!("/proc/{pid}/stat")).map_err(gone)
+    read_entry(&format!("/proc/{pid}/stat"))
+}
+
+/// How much of a file of `/proc` is read at once: more than any line of it that we look at. Such a file has no length,
+/// so reading it with growing buffers costs a system call and a new rendering by the kernel for each size.
+const ENTRY_BYTES: usize = 4096;
+
+/// The bytes of a file of a process in `/proc`; a process that is gone is [`io::ErrorKind::NotFound`].
+pub(crate) fn read_entry(path: &str) -> io::Result<Vec<u8>> {
+    let mut file = fs::File::open(path).map_err(gone)?;
+    let mut bytes = vec![0; ENTRY_BYTES];
+    let mut length = 0;
+    loop {
+        match file.read(&mut bytes[length..]).map_err(gone)? {
+            0 => break,
+            more => length += more,
+        }
+        if length < bytes.len() {
+            break;
+        }
+        bytes.resize(2 * length, 0);
+    }
+    bytes.truncate(length);
+    Ok(bytes)
 }
 
 /// The fields of a stat line from the third one (the state) on.

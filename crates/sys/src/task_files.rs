@@ -150,7 +150,8 @@ fn decode_receipt(bytes: &[u8]) -> Option<(receipt::Head, Vec<Entry>)> {
 fn read_bounded(path: &Path, limit: usize) -> io::Result<Vec<u8>> {
     // Non-blocking, so that a FIFO in its place cannot hold us up.
     let file = File::options().read(true).custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK).open(path)?;
-    let mut bytes = Vec::with_capacity(usize::try_from(file.metadata()?.len()).unwrap_or(0).min(limit) + 1);
+    // One byte more than there should be, so that the end is seen without a second, larger buffer.
+    let mut bytes = Vec::with_capacity(usize::try_from(file.metadata()?.len()).unwrap_or(0).min(limit) + 32);
     file.take(limit as u64 + 1).read_to_end(&mut bytes)?;
     if bytes.len() > limit { Err(damaged("file, longer than it can be")) } else { Ok(bytes) }
 }
