@@ -71,7 +71,7 @@ impl KeeperImage {
     /// Starts a keeper in `task_dir` and gives back its pid.
     ///
     /// It gets its id and nothing else: an empty environment (but for `crash`), no stdio, every signal blocked. Whoever
-    /// starts it takes in its end with [`crate::reap::reap_any`].
+    /// starts it takes in its end with [`crate::reap::take_in`].
     pub fn spawn(&self, task_dir: &Path, id: &str, takeover: bool, crash: Option<&OsStr>) -> io::Result<i32> {
         // The standard library starts this by posix_spawn(3), in microseconds whatever our size. A `pre_exec` closure
         // would make it fork, which takes 19–63 ms at 1 GB: so there is none, and the keeper does the rest itself.

@@ -10,17 +10,36 @@ pub fn become_subreaper() -> io::Result<()> {
     Ok(rustix::process::set_child_subreaper(Some(rustix::process::getpid()))?)
 }
 
-/// Takes in one dead child, as its pid and the status word of wait(2); nothing if none is dead or there is none.
-pub fn reap_any() -> io::Result<Option<(i32, i32)>> {
+/// The pid of one dead child that was not taken in yet; nothing if none is dead or there is none.
+///
+/// Until [`take_in`] the pid is given to nobody else, so what is asked of `/proc` is about this child.
+pub fn dead_child() -> io::Result<Option<i32>> {
+    // SAFETY: all zeros are a valid `siginfo_t`.
+    let mut info: libc::siginfo_t = unsafe { std::mem::zeroed() };
+    let look = libc::WEXITED | libc::WNOHANG | libc::WNOWAIT;
+    // SAFETY: `info` is valid for the write.
+    if unsafe { libc::waitid(libc::P_ALL, 0, &raw mut info, look) } == -1 {
+        return match io::Error::last_os_error() {
+            error if error.raw_os_error() == Some(libc::ECHILD) => Ok(None),
+            error => Err(error),
+        };
+    }
+    // SAFETY: waitid(2) leaves the pid 0 where nobody is dead, and fills it in otherwise.
+    let pid = unsafe { info.si_pid() };
+    Ok((pid != 0).then_some(pid))
+}
+
+/// Takes in this dead child, as the status word of wait(2); nothing if it is not dead, or not ours.
+pub fn take_in(pid: i32) -> io::Result<Option<i32>> {
     let mut status = 0;
     // SAFETY: `status` is valid for the write.
-    match unsafe { libc::waitpid(-1, &raw mut status, libc::WNOHANG) } {
+    match unsafe { libc::waitpid(pid, &raw mut status, libc::WNOHANG) } {
         0 => Ok(None),
         -1 => match io::Error::last_os_error() {
             error if error.raw_os_error() == Some(libc::ECHILD) => Ok(None),
             error => Err(error),
         },
-        pid => Ok(Some((pid, status))),
+        _ => Ok(Some(status)),
     }
 }
 
@@ -64,7 +83,7 @@ mod tests {
         if !alone("reap::tests::an_orphan_comes_back_to_the_subreaper_with_its_status") {
             return;
         }
-        assert_eq!(reap_any().unwrap(), None, "no child at all");
+        assert_eq!(dead_child().unwrap(), None, "no child at all");
         become_subreaper().unwrap();
         // The shell starts a grandchild in the background, names it, and leaves it.
         let script = "exec 3<&0; (read x <&3; exit 7) & echo $!";
@@ -78,11 +97,13 @@ mod tests {
         // wait() would close our end of the pipe, which the orphan waits at.
         let end = shell.stdin.take();
         assert_eq!(shell.wait().unwrap().code(), Some(0));
-        assert_eq!(reap_any().unwrap(), None, "it still runs");
+        assert_eq!(dead_child().unwrap(), None, "it still runs");
+        assert_eq!(take_in(orphan).unwrap(), None, "it still runs");
         drop(end);
         poll(&[(pidfd.as_fd(), For::Read)], None).unwrap();
-        assert_eq!(reap_any().unwrap(), Some((orphan, 7 << 8)));
-        assert_eq!(reap_any().unwrap(), None);
+        assert_eq!(dead_child().unwrap(), Some(orphan));
+        assert_eq!(take_in(orphan).unwrap(), Some(7 << 8));
+        assert_eq!(dead_child().unwrap(), None);
     }
 
     #[test]

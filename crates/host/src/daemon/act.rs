@@ -36,8 +36,7 @@ impl Daemon {
     fn spawn_keeper(&mut self, id: TaskId, takeover: bool) -> io::Result<()> {
         let keeper_point = armed().filter(|point| point.to_string_lossy().starts_with("keeper."));
         let pid = self.image.spawn(&self.dir(id), &id.to_string(), takeover, keeper_point.map(AsRef::as_ref))?;
-        // A number can be given again; what is remembered of its last owner must not be told of this one.
-        self.orphans.remove(&pid);
+        self.keepers.insert(pid);
         self.hold(id, child(pid));
         Ok(())
     }

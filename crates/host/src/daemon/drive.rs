@@ -8,16 +8,13 @@ use ringback_core::id::TaskId;
 use ringback_core::task::Input;
 use ringback_sys::form::news::{self, FRAME_BYTES};
 use ringback_sys::signals::SIGCHLD;
-use ringback_sys::{process, reap};
+use ringback_sys::{identity, process, reap};
 
 use super::error::{DaemonError, machine};
 use super::{Daemon, Source};
 
 /// How many events are taken at once: what comes in one go is committed in one transaction.
 const EVENTS_MAX: usize = 1024;
-
-/// How many statuses of inherited processes are remembered: those of tasks whose keeper was killed a moment ago.
-const ORPHANS_MAX: usize = 4096;
 
 impl Daemon {
     /// Waits, decides, records, acts and tells, until somebody says stop.
@@ -74,17 +71,20 @@ impl Daemon {
         }
     }
 
+    /// Takes in the dead. A keeper's own end says nothing; that of an orphan may be the end of a task whose keeper was
+    /// killed, so it is remembered, by an identity that no later process can have.
     fn reap_all(&mut self) {
         loop {
-            match reap::reap_any() {
-                Ok(Some((pid, status))) => {
-                    if self.orphans.len() == ORPHANS_MAX {
-                        self.orphans.pop_first();
-                    }
-                    self.orphans.insert(pid, status);
-                }
+            let dead = match reap::dead_child() {
+                Ok(Some(pid)) => pid,
                 Ok(None) => return,
-                Err(error) => return self.troubles.note("take in a dead child", &error),
+                Err(error) => return self.troubles.note("look for dead children", &error),
+            };
+            let orphan = if self.keepers.remove(&dead) { None } else { identity::who(dead).ok() };
+            match (reap::take_in(dead), orphan) {
+                (Ok(Some(status)), Some(who)) => self.orphans.remember(who, status),
+                (Ok(_), _) => {}
+                (Err(error), _) => return self.troubles.note("take in a dead child", &error),
             }
         }
     }

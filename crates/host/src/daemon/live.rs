@@ -1,5 +1,6 @@
 //! What the daemon holds of a task that is not closed: its row, and descriptors that outlast a killed keeper.
 
+use std::collections::VecDeque;
 use std::fs::File;
 
 use mio::Token;
@@ -38,6 +39,30 @@ pub(super) struct Held {
 
 /// How many descriptors are left to connections and files before second witnesses are no longer taken.
 const FDS_RESERVE: u64 = 512;
+
+/// How many ends of inherited processes are remembered: those of tasks whose keeper was killed a moment ago.
+const ORPHANS_MAX: usize = 4096;
+
+/// How processes ended that came to us because their keeper was killed.
+#[derive(Default)]
+pub(super) struct Orphans {
+    ends: VecDeque<(Who, i32)>,
+}
+
+impl Orphans {
+    /// Remembers an end; the oldest is forgotten when there are too many.
+    pub(super) fn remember(&mut self, who: Who, status: i32) {
+        if self.ends.len() == ORPHANS_MAX {
+            self.ends.pop_front();
+        }
+        self.ends.push_back((who, status));
+    }
+
+    /// How this very process ended, if we saw it.
+    pub(super) fn status(&self, who: Who) -> Option<i32> {
+        self.ends.iter().find(|(other, _)| *other == who).map(|(_, status)| *status)
+    }
+}
 
 impl Live {
     /// A task of which only the row is known.
@@ -135,8 +160,8 @@ impl Daemon {
 
     /// The status of a main process whose keeper did not see it: inherited and reaped by us, or kept by a pidfd.
     fn witness(&mut self, id: TaskId, record: &Record) -> Option<i32> {
-        if let Some(status) = self.orphans.get(&record.main.pid) {
-            return Some(*status);
+        if let Some(status) = self.orphans.status(record.main) {
+            return Some(status);
         }
         let held = self.lives.get(&id)?.main.as_ref()?;
         held.exit_status().ok().flatten().or_else(|| reap::zombie_status(record.main))

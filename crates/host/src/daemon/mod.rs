@@ -26,7 +26,7 @@ pub use crash::CRASH_POINTS;
 pub use error::DaemonError;
 pub use start::run;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
 
 use mio::{Poll, Token};
@@ -39,7 +39,7 @@ use ringback_sys::signals::SignalFd;
 use crate::config::Config;
 use crate::home::Home;
 use crate::store::Store;
-use live::Live;
+use live::{Live, Orphans};
 use round::Round;
 use serve::Connections;
 use sessions::Endings;
@@ -66,7 +66,9 @@ struct Daemon {
     feeds: BTreeMap<Token, Feed>,
     endings: Endings,
     round: Round,
-    orphans: BTreeMap<i32, i32>,
+    /// Our children that are keepers.
+    keepers: BTreeSet<i32>,
+    orphans: Orphans,
     troubles: Troubles,
     started_ms: i64,
     adopted: u64,

@@ -1,6 +1,6 @@
 //! Becoming the daemon of a home.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File};
 use std::io::{self, Write};
 
@@ -14,6 +14,7 @@ use ringback_sys::{files, image, lock, process, reap, signals, socket};
 
 use super::crash::crash_point;
 use super::error::{DaemonError, machine};
+use super::live::Orphans;
 use super::round::Round;
 use super::serve::Connections;
 use super::sessions::Endings;
@@ -95,7 +96,8 @@ impl Daemon {
             feeds: BTreeMap::new(),
             endings: Endings::default(),
             round: Round::default(),
-            orphans: BTreeMap::new(),
+            keepers: BTreeSet::new(),
+            orphans: Orphans::default(),
             troubles: Troubles { log, recent: Vec::new() },
             started_ms: process::wall_ms(),
             adopted: 0,
