@@ -2,6 +2,7 @@
 
 use super::Keeper;
 use super::crash::crash;
+use crate::form::record::Record;
 use crate::form::request::{Ask, ENTRY_BYTES, Request};
 use crate::raw::{file, process, signal};
 
@@ -33,13 +34,18 @@ impl Keeper {
         if !(1..=signal::LAST).contains(&number) {
             return;
         }
-        if !self.main_over {
+        if self.main_is_held() {
             let _ = process::kill(-self.ledger.record.main.pid, number);
         } else if let Ok(mut members) = super::members::Members::new(self.hold) {
             members.scan();
             members.signal(number, |_| true);
         }
     }
+}
+
+/// Whether `wanted` says so of any request that was carried out.
+pub(super) fn done(record: &Record, mut wanted: impl FnMut(&Request) -> bool) -> bool {
+    (0..record.requests_done).filter_map(|position| request_at(position).flatten()).any(|request| wanted(&request))
 }
 
 /// The request at that position (or `None` inside for a foreign entry), if the file is that long.

@@ -102,18 +102,40 @@ impl Capture {
         }
     }
 
-    /// Looks once into every FIFO, to learn of a FIFO that had no writer from the start.
+    /// Reads every FIFO until it is empty: one that has had no writer since it was opened reports no end to poll(2).
     pub(super) fn probe(&mut self, ledger: &mut Ledger) {
         for at in 0..self.fifos.len() {
-            self.pull(at, poll::IN, ledger);
+            while self.pull(at, poll::IN, ledger) {}
         }
     }
 
-    fn pull(&mut self, at: usize, ready: i16, ledger: &mut Ledger) {
-        let Some(fifo) = self.fifos[at].as_mut() else { return };
+    /// Gives the files of a split task what the dead keeper had put into `output` but not yet into them.
+    pub(super) fn repair(&mut self, ledger: &mut Ledger) {
+        for (at, stream) in [Stream::Stdout, Stream::Stderr].into_iter().enumerate() {
+            let Some(sink) = self.files[at].as_mut() else { continue };
+            let mut before = 0;
+            let mut position = 0;
+            while let Some(entry) = self.index.entry(position) {
+                position += 1;
+                let end = self.index.entry(position).map_or(self.output.length(), |next| next.offset);
+                if entry.stream != stream || end <= entry.offset {
+                    continue;
+                }
+                let from = entry.offset + sink.length().saturating_sub(before);
+                before += end - entry.offset;
+                if from < end {
+                    sink.append_from(self.output.file(), from, end - from, ledger);
+                }
+            }
+        }
+    }
+
+    /// Moves what is in one FIFO; whether there was anything.
+    fn pull(&mut self, at: usize, ready: i16, ledger: &mut Ledger) -> bool {
+        let Some(fifo) = self.fifos[at].as_mut() else { return false };
         if ready & poll::IN == 0 {
             fifo.end();
-            return;
+            return false;
         }
         let now_ms = time::mono_ms();
         let from = self.output.length();
@@ -142,11 +164,15 @@ impl Capture {
                     stream.skip(count, self.output.fault(), ledger);
                 }
             }
-            Moved::Nothing => return,
-            Moved::End => return fifo.end(),
+            Moved::Nothing => return false,
+            Moved::End => {
+                fifo.end();
+                return false;
+            }
         }
         fifo.over = false;
         self.last_ms = now_ms;
+        true
     }
 }
 
@@ -191,6 +217,13 @@ impl Index {
         // A torn entry at the end is written over.
         let length = file::seek_end(&file)? / ENTRY_BYTES as u64 * ENTRY_BYTES as u64;
         Ok(Self { file, length, last: None })
+    }
+
+    fn entry(&self, position: u64) -> Option<Entry> {
+        let mut entry = [0; ENTRY_BYTES];
+        let at = position * ENTRY_BYTES as u64;
+        let there = at < self.length && file::read_at(&self.file, &mut entry, at) == Ok(ENTRY_BYTES);
+        if there { Entry::decode(&entry) } else { None }
     }
 
     fn is_due(&self, stream: Stream, now_ms: u64) -> bool {

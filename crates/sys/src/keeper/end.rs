@@ -3,6 +3,7 @@
 use super::Keeper;
 use super::crash::crash;
 use super::members::{Hold, Members};
+use super::procfs;
 use crate::form::receipt::Ended;
 use crate::form::record::{Cause, Leftover, Phase, Who, Witness};
 use crate::form::spec::Leftovers;
@@ -40,14 +41,36 @@ impl Keeper {
         crash!("keeper.main-ended");
     }
 
-    /// The kernel says that there are no children.
+    /// The kernel says that there are no children; that means something only if the tree is ours.
     pub(super) fn note_no_children(&mut self) {
-        if matches!(self.hold, Hold::Parent { .. }) {
-            if !self.tree_empty && self.head.leftovers == Leftovers::Wait {
-                self.tell_at_ms = time::mono_ms() + DRAIN_MS;
-            }
-            self.tree_empty = true;
+        match self.hold {
+            Hold::Parent { .. } => self.note_tree_empty(),
+            Hold::Marks { .. } => self.look_at_tree(),
         }
+    }
+
+    /// The kernel says that there are children; if all of them are ringback itself, the tree is empty all the same.
+    pub(super) fn note_children(&mut self) {
+        self.tree_empty = false;
+        let Hold::Parent { keeper } = self.hold else { return };
+        if !self.main_over {
+            return;
+        }
+        let mut strangers_only = true;
+        let listed = procfs::children(keeper, 1, |pid| {
+            strangers_only =
+                strangers_only && procfs::stat(pid).is_some_and(|stat| procfs::is_ringback(pid, &stat.comm));
+        });
+        if listed.is_ok() && strangers_only {
+            self.note_tree_empty();
+        }
+    }
+
+    pub(super) fn note_tree_empty(&mut self) {
+        if !self.tree_empty && self.head.leftovers == Leftovers::Wait {
+            self.tell_at_ms = time::mono_ms() + DRAIN_MS;
+        }
+        self.tree_empty = true;
     }
 
     /// Whether only the time is missing until the end is told.

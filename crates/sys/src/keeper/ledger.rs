@@ -1,7 +1,9 @@
 //! The state record and its file: the lock that shows a keeper's life, and the only way a record is written.
 
+use super::procfs;
 use crate::form::record::{FILE_BYTES, Record};
-use crate::raw::{Fd, file};
+use crate::raw::Fd;
+use crate::raw::file::{self, Wait};
 
 /// The newest record and the locked file that it is in.
 pub(super) struct Ledger {
@@ -14,7 +16,15 @@ impl Ledger {
     /// Takes the lock and reads the newest record; nothing if another keeper lives or the file is none of ours.
     pub(super) fn open() -> Option<Self> {
         let file = file::open(c"state", file::flag::RDWR).ok()?;
-        file::lock(&file).ok()?;
+        if file::lock(&file, Wait::No).is_err() {
+            let holder = newest(&file)?.keeper;
+            let alive = procfs::stat(holder.pid).is_some_and(|s| s.start_ticks == holder.start_ticks && !s.is_dead());
+            if holder.pid == 0 || alive {
+                return None;
+            }
+            // The keeper is dead and its child has not yet gone through the gate; it holds the lock until it has.
+            file::lock(&file, Wait::Yes).ok()?;
+        }
         let record = newest(&file)?;
         Some(Self { record, file })
     }

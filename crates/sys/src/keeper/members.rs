@@ -5,8 +5,9 @@ use core::cmp::Ordering;
 
 use super::procfs::{self, Stat};
 use crate::form::receipt::Ended;
+use crate::form::record::Who;
 use crate::raw::memory::{Plain, Table};
-use crate::raw::{Errno, Result, process, signal};
+use crate::raw::{Errno, Result, process};
 
 /// How many processes one stop keeps in mind; a fork bomb beyond that is killed in waves.
 const MEMBERS_MAX: usize = 65_536;
@@ -19,7 +20,7 @@ pub(super) enum Hold {
     /// The keeper is their ancestor and subreaper.
     Parent { keeper: i32 },
     /// The keeper took over: the session of the main process, or the cookie in the environment.
-    Marks { keeper: i32, main: i32, cookie: [u8; COOKIE_BYTES] },
+    Marks { keeper: i32, main: Who, cookie: [u8; COOKIE_BYTES] },
 }
 
 /// Length of `RINGBACK_ID=` and an id.
@@ -126,11 +127,13 @@ impl Members {
         })
     }
 
-    fn walk_by_marks(&mut self, keeper: i32, main: i32, cookie: &[u8]) {
+    /// The session counts only while its leader is there to prove that the number was not given again.
+    fn walk_by_marks(&mut self, keeper: i32, main: Who, cookie: &[u8]) {
+        let leader = procfs::stat(main.pid).filter(|leader| leader.start_ticks == main.start_ticks);
+        let session = leader.map(|_| main.pid);
         procfs::all(|pid| {
-            let marked = pid != keeper
-                && procfs::stat(pid).is_some_and(|stat| stat.session == main || procfs::has_variable(pid, cookie));
-            if marked {
+            let marked = |stat: Stat| Some(stat.session) == session || procfs::has_variable(pid, cookie);
+            if pid != keeper && procfs::stat(pid).is_some_and(marked) {
                 self.visit(pid, 0, 1);
             }
         });
@@ -144,6 +147,9 @@ impl Members {
             if let Some(at) = known {
                 self.note_zombie(at, &stat);
             }
+            return;
+        }
+        if known.is_none() && procfs::is_ringback(pid, &stat.comm) {
             return;
         }
         // The number may have gone to a stranger since it was listed; then its parent is none of ours.
@@ -307,6 +313,3 @@ fn ending(status: i32) -> (Ended, i32) {
 pub(super) const fn bit(number: i32) -> u64 {
     1 << number
 }
-
-/// The signals that this file's users send.
-pub(super) const FIRM: u64 = bit(signal::STOP) | bit(signal::KILL);

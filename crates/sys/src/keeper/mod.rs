@@ -127,13 +127,14 @@ impl Keeper {
     /// When something has to happen without an event.
     fn next_timer_ms(&self) -> Option<u64> {
         if let Some(stop) = &self.stop {
-            return Some(stop.firm_at_ms);
+            return Some(self.witness_at_ms().map_or(stop.firm_at_ms, |at_ms| at_ms.min(stop.firm_at_ms)));
         }
         let telling = self.is_telling().then_some(self.tell_at_ms);
-        [telling, self.wall_at_ms(), self.idle_at_ms()].into_iter().flatten().min()
+        [telling, self.witness_at_ms(), self.wall_at_ms(), self.idle_at_ms()].into_iter().flatten().min()
     }
 
     fn run_timers(&mut self, now_ms: u64) {
+        self.give_up_witness(now_ms);
         if let Some(stop) = &self.stop {
             if now_ms >= stop.firm_at_ms || (self.tree_empty && self.main_over) {
                 self.finish_stop();

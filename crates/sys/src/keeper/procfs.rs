@@ -138,6 +138,36 @@ pub(super) fn has_variable(pid: i32, wanted: &[u8]) -> bool {
     matched == Some(wanted.len())
 }
 
+/// Whether `pid` belongs wholly to our own user, so that `/proc` hides nothing of it from us.
+pub(super) fn is_same_user(pid: i32) -> bool {
+    let own = users(c"/proc/self/status");
+    own.is_some() && own == users(Path::new().text(b"/proc/").number(pid).text(b"/status").as_c_str())
+}
+
+/// The real, effective, saved and file system user in a `status` file, as they are written there.
+fn users(path: &CStr) -> Option<[u8; 64]> {
+    let mut text = [0; 1024];
+    let length = file::open(path, file::flag::RDONLY).and_then(|file| read_once(&file, &mut text)).ok()?;
+    let line = text.get(..length)?.split(|&b| b == b'\n').find(|line| line.starts_with(b"Uid:"))?;
+    let mut users = [0; 64];
+    users.get_mut(..line.len())?.copy_from_slice(line);
+    Some(users)
+}
+
+/// Whether this is ringback itself at work below the task: a daemon that a command of the task called into being, or a
+/// keeper of it. They serve everybody, so they are nobody's tree.
+pub(super) fn is_ringback(pid: i32, comm: &[u8; 16]) -> bool {
+    comm.starts_with(b"ringback") && (has_variable(pid, b"RINGBACK_DAEMON=1") || has_no_variables(pid))
+}
+
+/// Only a keeper has nothing in its environment (a test may have put its crash point there).
+fn has_no_variables(pid: i32) -> bool {
+    let mut head = [0; 15];
+    let path = Path::new().text(b"/proc/").number(pid).text(b"/environ");
+    let length = file::open(path.as_c_str(), file::flag::RDONLY).and_then(|file| read_once(&file, &mut head));
+    matches!(length, Ok(0)) || &head == b"RINGBACK_CRASH="
+}
+
 /// The boot id, as 16 bytes; zeros without `/proc`.
 pub(super) fn boot_id() -> [u8; 16] {
     let mut text = [0; 64];
@@ -220,6 +250,8 @@ mod tests {
         assert!(has_variable(pid, path.as_bytes()));
         assert!(!has_variable(pid, &path.as_bytes()[..path.len() - 1]));
         assert_ne!(boot_id(), [0; 16]);
+        assert!(is_same_user(pid));
+        assert!(!is_ringback(pid, b"ringback-keeper\0") && !is_ringback(pid, b"sh\0\0\0\0\0\0\0\0\0\0\0\0\0\0"));
     }
 
     #[test]

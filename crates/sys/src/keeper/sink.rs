@@ -73,7 +73,7 @@ impl Sink {
         if !self.may_write(ledger, now_ms) {
             return self.drop_from(pipe, ledger);
         }
-        let answer = if self.by_copy { self.copy_piece(pipe) } else { self.splice(pipe) };
+        let answer = if self.by_copy { self.copy_piece(pipe, ledger) } else { self.splice(pipe, ledger) };
         match answer {
             Ok(0) => Moved::End,
             Ok(count) => {
@@ -86,17 +86,17 @@ impl Sink {
         }
     }
 
-    fn splice(&mut self, pipe: &Fd) -> Result<usize> {
+    fn splice(&mut self, pipe: &Fd, ledger: &mut Ledger) -> Result<usize> {
         let answer = file::splice(pipe, &self.file, Some(self.length), MOVE_MAX);
         if answer == Err(Errno::EINVAL) {
             self.by_copy = true;
-            return self.copy_piece(pipe);
+            return self.copy_piece(pipe, ledger);
         }
         answer
     }
 
     /// Where splice(2) is missing: a SIGKILL between the two calls loses a piece, and nothing can be done about it.
-    fn copy_piece(&self, pipe: &Fd) -> Result<usize> {
+    fn copy_piece(&mut self, pipe: &Fd, ledger: &mut Ledger) -> Result<usize> {
         let mut piece = [0; PIECE_BYTES];
         let count = file::read(pipe, &mut piece)?;
         let mut done = 0;
@@ -104,8 +104,11 @@ impl Sink {
             match file::write_at(&self.file, rest, self.length + done as u64) {
                 Ok(more) => done += more,
                 Err(Errno::EINTR) => {}
-                // What was read is lost; the bytes that follow show as one gap with it.
-                Err(error) => return Err(error),
+                Err(error) => {
+                    self.length += done as u64;
+                    self.skip((count - done) as u64, why(error), ledger);
+                    return Err(error);
+                }
             }
         }
         Ok(count)

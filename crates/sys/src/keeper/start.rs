@@ -31,6 +31,7 @@ pub(super) fn begin(id: &CStr) -> core::result::Result<Keeper, i32> {
     crash!("keeper.locked");
     let mut news = News::new(task_number(id));
     introduce(&mut ledger);
+    ledger.write();
     match start(id, &mut ledger) {
         Ok((head, capture, signals, stdin)) => {
             news.tell();
@@ -62,6 +63,8 @@ pub(super) fn settle_in() -> core::result::Result<Ledger, i32> {
     signal::set_mask(u64::MAX);
     signal::reset_actions();
     process::become_subreaper();
+    // Executed from memory it would be called by a number.
+    process::set_name(c"ringback-keeper");
     Ledger::open().ok_or(EXIT_NOT_NEEDED)
 }
 

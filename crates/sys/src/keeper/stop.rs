@@ -52,7 +52,9 @@ impl Keeper {
         crash!("keeper.cause-recorded");
         let Ok(members) = Members::new(self.hold) else {
             // Without 5 MB for the list only the main process's group is reached; the next request tries again.
-            let _ = process::kill(-self.ledger.record.main.pid, signal::KILL);
+            if self.main_is_held() {
+                let _ = process::kill(-self.ledger.record.main.pid, signal::KILL);
+            }
             return;
         };
         let firm_at_ms = now_ms + grace_ms;
@@ -131,7 +133,9 @@ impl Keeper {
             let quiet = !matches!(poll::wait(&mut slots, Some(QUIET_MS)), Ok(1..));
             self.capture.take([slots[1], slots[2]], &mut self.ledger);
             self.clear_signals();
-            if quiet || slots[3].ready != 0 {
+            if slots[3].ready != 0 {
+                self.look_at_watched();
+            } else if quiet {
                 return false;
             }
         }
@@ -148,7 +152,7 @@ impl Keeper {
                         stop.reaped += 1;
                     }
                 }
-                Reaped::AllAlive => return self.tree_empty = false,
+                Reaped::AllAlive => return self.note_children(),
                 Reaped::NoChildren => return self.note_no_children(),
             }
         }

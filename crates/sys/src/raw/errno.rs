@@ -12,13 +12,11 @@ impl Errno {
     pub(crate) const ENOENT: Self = Self(2);
     pub(crate) const EINTR: Self = Self(4);
     pub(crate) const ENOEXEC: Self = Self(8);
-    pub(crate) const ECHILD: Self = Self(10);
     pub(crate) const EAGAIN: Self = Self(11);
     pub(crate) const EACCES: Self = Self(13);
     pub(crate) const ENOTDIR: Self = Self(20);
     pub(crate) const EINVAL: Self = Self(22);
     pub(crate) const ETXTBSY: Self = Self(26);
     pub(crate) const ENOSPC: Self = Self(28);
-    pub(crate) const ENAMETOOLONG: Self = Self(36);
     pub(crate) const EDQUOT: Self = Self(122);
 }

@@ -127,11 +127,20 @@ pub(crate) fn rename(from: &CStr, to: &CStr) -> Result<()> {
     unsafe { call(nr::RENAMEAT, [HERE, from.as_ptr() as usize, HERE, to.as_ptr() as usize]) }.map(drop)
 }
 
-/// Takes the exclusive lock of a file if nobody holds it (flock(2)).
-pub(crate) fn lock(fd: &Fd) -> Result<()> {
-    const EX_NB: usize = 2 | 4;
+/// Whether a call may wait.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Wait {
+    Yes,
+    No,
+}
+
+/// Takes the exclusive lock of a file (flock(2)).
+pub(crate) fn lock(fd: &Fd, wait: Wait) -> Result<()> {
+    const EXCLUSIVE: usize = 2;
+    const NONBLOCK: usize = 4;
+    let how = if wait == Wait::Yes { EXCLUSIVE } else { EXCLUSIVE | NONBLOCK };
     // SAFETY: plain numbers.
-    unsafe { call(nr::FLOCK, [fd.word(), EX_NB]) }.map(drop)
+    unsafe { call(nr::FLOCK, [fd.word(), how]) }.map(drop)
 }
 
 /// Makes `fd` available under `number`, kept across execve(2).

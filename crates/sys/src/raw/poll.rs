@@ -6,8 +6,6 @@ use super::{Errno, Result, call, nr};
 pub(crate) const IN: i16 = 0x1;
 /// There is room to write.
 pub(crate) const OUT: i16 = 0x4;
-/// The other side is gone.
-pub(crate) const HUP: i16 = 0x10;
 
 /// One file to wait for; a negative number is skipped.
 #[derive(Clone, Copy)]

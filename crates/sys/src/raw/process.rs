@@ -162,6 +162,13 @@ pub(crate) fn become_subreaper() {
     let _ = unsafe { call(nr::PRCTL, [PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0]) };
 }
 
+/// Sets the name that `ps` shows (prctl(2), `PR_SET_NAME`).
+pub(crate) fn set_name(name: &CStr) {
+    const PR_SET_NAME: usize = 15;
+    // SAFETY: the name ends with NUL; the kernel copies at most 16 bytes.
+    let _ = unsafe { call(nr::PRCTL, [PR_SET_NAME, name.as_ptr() as usize, 0, 0, 0]) };
+}
+
 /// Changes the working directory.
 pub(crate) fn change_directory(path: &CStr) -> Result<()> {
     // SAFETY: `path` ends with NUL and outlives the call.

@@ -1,13 +1,14 @@
 //! A task folder and a keeper in it, made as the daemon makes them.
-#![allow(dead_code, reason = "each test file uses its own part")]
+#![allow(dead_code, unreachable_pub, reason = "each test file uses its own part")]
 #![expect(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot set up its task has failed")]
 
+use std::ffi::OsStr;
 use std::fs::{self, File, OpenOptions};
 use std::io::{Read, Write};
-use std::os::unix::fs::{FileExt, OpenOptionsExt, PermissionsExt};
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
 use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use ringback_sys::form::news;
@@ -15,6 +16,7 @@ use ringback_sys::form::receipt;
 use ringback_sys::form::record::{Cause, FILE_BYTES, Phase, Record};
 use ringback_sys::form::request::{Ask, Request};
 use ringback_sys::form::spec::Head;
+use ringback_sys::launch::KeeperImage;
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::fs::{CWD, FileType, Mode, mknodat};
 use rustix::process::{Pid, Signal, kill_process};
@@ -22,26 +24,31 @@ use tempfile::TempDir;
 
 /// No test waits longer for anything.
 pub const LIMIT: Duration = Duration::from_secs(30);
-/// The id of every task here; a home has one.
-pub const ID: &str = "0123456789ab";
+const DIGITS: &[u8; 32] = b"0123456789abcdefghjkmnpqrstvwxyz";
+
+/// An id that no other test has, for a keeper that takes over looks for it in every process of the machine.
+fn new_id() -> String {
+    static NEXT: AtomicU64 = AtomicU64::new(0);
+    let number = u64::from(std::process::id()) << 28 | NEXT.fetch_add(1, Ordering::Relaxed);
+    (0..12).rev().map(|at| char::from(DIGITS[(number >> (5 * at) & 31) as usize])).collect()
+}
 
 /// The keeper as a file, written once per test process.
-pub fn keeper_path() -> &'static Path {
-    static PATH: OnceLock<(TempDir, PathBuf)> = OnceLock::new();
-    let (_, path) = PATH.get_or_init(|| {
+pub fn image() -> &'static KeeperImage {
+    static IMAGE: OnceLock<(TempDir, KeeperImage)> = OnceLock::new();
+    let (_, image) = IMAGE.get_or_init(|| {
         assert!(ringback_sys::image::is_there(), "the keeper was not compiled on its own");
         let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("ringback-keeper");
-        fs::write(&path, ringback_sys::image::bytes()).unwrap();
-        fs::set_permissions(&path, fs::Permissions::from_mode(0o700)).unwrap();
-        (folder, path)
+        let image = KeeperImage::install(folder.path(), ringback_sys::image::bytes()).unwrap();
+        (folder, image)
     });
-    path
+    image
 }
 
 /// What to run.
 #[derive(Clone)]
 pub struct Order {
+    pub id: String,
     pub head: Head,
     pub directory: String,
     pub arguments: Vec<Vec<u8>>,
@@ -55,11 +62,16 @@ impl Order {
     /// A program with its arguments.
     pub fn new(arguments: &[&str]) -> Self {
         let path = std::env::var("PATH").unwrap_or_default();
+        let id = new_id();
+        let cookie = format!("RINGBACK_ID={id}");
+        // As the daemon does: orphans of a killed keeper become children of this process.
+        rustix::process::set_child_subreaper(Some(rustix::process::getpid())).unwrap();
         Self {
+            id,
             head: Head::default(),
             directory: "/tmp".into(),
             arguments: arguments.iter().map(|a| a.as_bytes().to_vec()).collect(),
-            variables: vec![format!("PATH={path}"), format!("RINGBACK_ID={ID}")],
+            variables: vec![format!("PATH={path}"), cookie],
             crash: None,
             hold_output: true,
         }
@@ -96,7 +108,7 @@ impl Order {
     /// Makes the folder, without a keeper.
     pub fn prepare(mut self) -> Task {
         let home = tempfile::tempdir().unwrap();
-        let folder = home.path().join("t").join(&ID[..2]).join(ID);
+        let folder = home.path().join("t").join(&self.id[..2]).join(&self.id);
         fs::create_dir_all(&folder).unwrap();
         fifo(&home.path().join("news"));
         let pipes: &[&str] = if self.head.split { &["io.out", "io.err"] } else { &["io"] };
@@ -106,7 +118,7 @@ impl Order {
         if self.head.stdin {
             fifo(&folder.join("stdin"));
         }
-        self.head.task = number();
+        self.head.task = number(&self.id);
         fs::write(folder.join("spec"), self.spec()).unwrap();
         let mut state = vec![0; FILE_BYTES];
         let record = Record::default().encode();
@@ -119,7 +131,7 @@ impl Order {
             .iter()
             .map(|name| OpenOptions::new().read(true).custom_flags(NONBLOCK).open(folder.join(name)).unwrap());
         let held = held.collect();
-        Task { home, folder, news: news.unwrap(), held, keeper: None, crash: self.crash }
+        Task { id: self.id, home, folder, news: news.unwrap(), held, keeper: None, crash: self.crash }
     }
 
     fn spec(&mut self) -> Vec<u8> {
@@ -144,43 +156,38 @@ fn fifo(path: &Path) {
 }
 
 /// The id as a number.
-pub fn number() -> u64 {
-    let digits = b"0123456789abcdefghjkmnpqrstvwxyz";
-    ID.bytes().fold(0, |n, c| n << 5 | digits.iter().position(|&d| d == c).unwrap() as u64)
+fn number(id: &str) -> u64 {
+    id.bytes().fold(0, |n, c| n << 5 | DIGITS.iter().position(|&d| d == c).unwrap() as u64)
 }
 
 /// A task folder with its keeper.
 pub struct Task {
+    pub id: String,
     home: TempDir,
     pub folder: PathBuf,
     news: File,
     held: Vec<File>,
-    keeper: Option<Child>,
+    keeper: Option<i32>,
     crash: Option<String>,
 }
 
 impl Task {
     /// Starts the keeper.
     pub fn started(mut self) -> Self {
-        self.spawn(&[ID]);
+        self.spawn(false);
         self
     }
 
     /// Starts a keeper that takes over from a dead one.
     pub fn take_over(&mut self) {
         self.crash = None;
-        self.spawn(&[ID, "takeover"]);
+        self.spawn(true);
     }
 
-    /// Starts one more keeper with these arguments.
-    pub fn spawn(&mut self, arguments: &[&str]) {
-        let mut command = Command::new(keeper_path());
-        command.args(arguments).current_dir(&self.folder).env_clear();
-        if let Some(point) = &self.crash {
-            command.env("RINGBACK_CRASH", point);
-        }
-        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-        self.keeper = Some(command.spawn().unwrap());
+    /// Starts one more keeper.
+    pub fn spawn(&mut self, takeover: bool) {
+        let crash = self.crash.as_deref().map(OsStr::new);
+        self.keeper = Some(image().spawn(&self.folder, &self.id, takeover, crash).unwrap());
     }
 
     /// The newest record.
@@ -203,7 +210,7 @@ impl Task {
             if poll(&mut slots, Some(&timeout)).unwrap_or(0) > 0 {
                 let mut frames = [0; 16 * 64];
                 let length = (&self.news).read(&mut frames).unwrap();
-                assert!(frames[..length].chunks(16).all(|f| news::task(f) == Some(number())));
+                assert!(frames[..length].chunks(16).all(|f| news::task(f) == Some(number(&self.id))));
             }
         }
     }
@@ -263,8 +270,8 @@ impl Task {
     pub fn ask(&self, request: Request) {
         let requests = self.folder.join("requests");
         OpenOptions::new().append(true).open(requests).unwrap().write_all(&request.encode()).unwrap();
-        if let Some(keeper) = &self.keeper {
-            let _ = kill_process(Pid::from_child(keeper), Signal::USR1);
+        if let Some(keeper) = self.keeper {
+            kill(keeper, Signal::USR1);
         }
     }
 
@@ -295,19 +302,18 @@ impl Task {
 
     /// Process id of the keeper.
     pub fn keeper_pid(&self) -> i32 {
-        self.keeper.as_ref().unwrap().id().cast_signed()
+        self.keeper.unwrap()
     }
 
     /// Kills the keeper, and waits until it is gone.
     pub fn kill_keeper(&mut self) {
-        let mut keeper = self.keeper.take().unwrap();
-        keeper.kill().unwrap();
-        keeper.wait().unwrap();
+        kill(self.keeper_pid(), Signal::KILL);
+        self.keeper_status();
     }
 
-    /// Waits until the keeper is gone by itself; its exit status.
-    pub fn keeper_exit(&mut self) -> std::process::ExitStatus {
-        self.keeper.take().unwrap().wait().unwrap()
+    /// Waits until the keeper is gone; its status word.
+    pub fn keeper_status(&mut self) -> i32 {
+        reap(self.keeper.take().unwrap())
     }
 
     /// Writes to a file of the folder at an offset.
@@ -318,14 +324,18 @@ impl Task {
 
 impl Drop for Task {
     fn drop(&mut self) {
-        if let Some(mut keeper) = self.keeper.take() {
-            if matches!(keeper.try_wait(), Ok(None)) {
-                self.stop(0);
-                let _ = kill_process(Pid::from_child(&keeper), Signal::USR1);
-            }
-            let _ = keeper.wait();
+        let Some(keeper) = self.keeper else { return };
+        if std::thread::panicking() {
+            kill(keeper, Signal::KILL);
+        } else {
+            self.stop(0);
         }
+        reap(keeper);
     }
+}
+
+fn kill(pid: i32, signal: Signal) {
+    let _ = kill_process(Pid::from_raw(pid).unwrap(), signal);
 }
 
 /// The exit code in a status word.
@@ -336,6 +346,13 @@ pub fn code(record: &Record) -> Option<i32> {
 /// The signal in a status word.
 pub fn signal(record: &Record) -> Option<i32> {
     (record.wait_status & 0x7f != 0).then_some(record.wait_status & 0x7f)
+}
+
+/// Waits for an orphan that this process has inherited; its status word.
+pub fn reap(pid: i32) -> i32 {
+    let pid = Pid::from_raw(pid).unwrap();
+    let (_, status) = rustix::process::waitpid(Some(pid), rustix::process::WaitOptions::empty()).unwrap().unwrap();
+    status.as_raw()
 }
 
 /// Whether a process is there and not a zombie.

@@ -1,0 +1,136 @@
+//! A keeper that is killed: the next one has the same bytes, the same limits, and the exact end, or says that it is not known.
+#![expect(clippy::unwrap_used, reason = "a test that cannot set up its task has failed")]
+
+mod support;
+
+use ringback_sys::form::receipt::Layer;
+use ringback_sys::form::record::{Cause, Phase, Witness};
+use ringback_sys::form::request::{Ask, Request};
+use support::{Order, code, is_alive, reap, signal};
+
+/// Writes numbered lines slowly enough that a keeper dies in the middle of them.
+const TALK: &str = "i=0; while [ $i -lt 20000 ]; do echo line $i; i=$((i+1)); done; exit 7";
+
+fn oracle() -> String {
+    (0..20000).map(|i| format!("line {i}\n")).collect()
+}
+
+#[test]
+fn nothing_of_the_output_is_lost_and_the_code_is_right() {
+    for round in 1..=5 {
+        let mut task = Order::sh(TALK).start();
+        task.wait_output(|output| output.len() > round * 20_000);
+        task.kill_keeper();
+        task.take_over();
+        let record = task.wait_closed();
+        assert_eq!((code(&record), record.phase), (Some(7), Phase::Closed), "{record:?}");
+        assert!(task.text() == oracle(), "round {round}: the bytes differ");
+        assert!(record.output_complete);
+    }
+}
+
+#[test]
+fn both_streams_of_a_split_task_come_through_many_deaths() {
+    let script = "i=0; while [ $i -lt 20000 ]; do echo out $i; echo err $i >&2; i=$((i+1)); done; exit 3";
+    let mut task = Order::sh(script).with(|head| head.split = true).start();
+    for round in 1..=8 {
+        task.wait_output(|output| output.len() > round * 30_000);
+        task.kill_keeper();
+        task.take_over();
+    }
+    let record = task.wait_closed();
+    assert_eq!(code(&record), Some(3));
+    let lines = |word: &str| -> String { (0..20000).map(|i| format!("{word} {i}\n")).collect() };
+    assert!(task.file("stdout") == lines("out").into_bytes(), "stdout differs");
+    assert!(task.file("stderr") == lines("err").into_bytes(), "stderr differs");
+    assert_eq!(task.output().len(), task.file("stdout").len() + task.file("stderr").len());
+}
+
+#[test]
+fn what_was_written_while_nobody_kept_is_there() {
+    let mut task = Order::sh("echo before; read _ < go; echo meanwhile; exit 9");
+    let folder = tempfile::tempdir().unwrap();
+    task.directory = folder.path().to_str().unwrap().into();
+    std::process::Command::new("mkfifo").arg(folder.path().join("go")).status().unwrap();
+    let mut task = task.start();
+    task.wait_output(|output| output == b"before\n");
+    let main = task.record().main.pid;
+    task.kill_keeper();
+    std::fs::write(folder.path().join("go"), "\n").unwrap();
+    // Nobody keeps it, so only the daemon, which inherits the orphan, knows how it ended.
+    let status = reap(main);
+    task.ask(Request { ask: Ask::Witness, status, ..Request::default() });
+    task.take_over();
+    let record = task.wait_closed();
+    assert_eq!((record.witness, code(&record)), (Witness::Daemon, Some(9)));
+    assert_eq!(task.text(), "before\nmeanwhile\n");
+}
+
+#[test]
+fn an_end_that_nobody_saw_is_not_made_up() {
+    let mut task = Order::new(&["sleep", "300"]).start();
+    let main = task.wait_started().main.pid;
+    task.kill_keeper();
+    let pid = rustix::process::Pid::from_raw(main).unwrap();
+    rustix::process::kill_process(pid, rustix::process::Signal::KILL).unwrap();
+    reap(main);
+    task.take_over();
+    let record = task.wait_closed();
+    assert_eq!((record.witness, record.wait_status), (Witness::None, 0));
+}
+
+#[test]
+fn an_end_after_the_takeover_is_read_from_the_zombie_or_the_handle() {
+    for reaped_at_once in [false, true] {
+        let mut task = Order::sh("read _; exit 77").with(|head| head.stdin = true).start();
+        let main = task.wait_started().main.pid;
+        let writer = std::fs::OpenOptions::new().write(true).open(task.folder.join("stdin")).unwrap();
+        task.kill_keeper();
+        task.take_over();
+        task.wait_for("the new keeper", |record| record.keeper.pid == task.keeper_pid());
+        let waiter = std::thread::spawn(move || if reaped_at_once { reap(main) } else { 77 << 8 });
+        std::io::Write::write_all(&mut &writer, b"go\n").unwrap();
+        let record = task.wait_closed();
+        assert_eq!((code(&record), waiter.join().unwrap()), (Some(77), 77 << 8), "{record:?}");
+        assert!(matches!(record.witness, Witness::Zombie | Witness::Pidfd));
+    }
+}
+
+#[test]
+fn a_stop_after_a_takeover_reaches_whoever_bears_the_marks() {
+    let mut task = Order::sh(
+        "setsid sh -c 'exec sleep 300' & (trap '' TERM; exec sleep 301) & env -i sh -c 'sleep 302; :' & echo $!; wait",
+    )
+    .start();
+    task.wait_output(|output| output.ends_with(b"\n"));
+    task.kill_keeper();
+    task.take_over();
+    let (_, receipt, entries) = task.stop_and_wait(200);
+    assert_eq!(receipt.layer, Layer::Marks);
+    assert!(receipt.verified_empty && receipt.survivors == 0 && receipt.observed >= 4, "{receipt:?} {entries:?}");
+    let record = task.wait_closed();
+    assert_eq!((record.cause, signal(&record)), (Cause::Request, Some(15)), "{record:?}");
+    assert!(entries.iter().all(|entry| !is_alive(entry.pid)));
+}
+
+#[test]
+fn limits_go_on_from_the_start_not_from_the_takeover() {
+    let mut task = Order::new(&["sleep", "300"]).with(|head| head.wall_ms = 700).start();
+    let started = task.wait_started().started_mono_ms;
+    task.kill_keeper();
+    task.take_over();
+    let record = task.wait_closed();
+    assert_eq!((record.cause, signal(&record)), (Cause::Wall, Some(15)));
+    assert!(record.ended_mono_ms - started < 2000, "{record:?}");
+}
+
+#[test]
+fn leftovers_of_an_ended_task_are_kept_on() {
+    let mut task = Order::sh("(read _ < /dev/null; sleep 0.5; echo late) & echo main; exit 5").start();
+    task.wait_ended();
+    task.kill_keeper();
+    task.take_over();
+    let record = task.wait_closed();
+    assert_eq!((code(&record), record.witness, record.leftovers_count), (Some(5), Witness::Parent, 0));
+    assert_eq!(task.text(), "main\nlate\n");
+}
