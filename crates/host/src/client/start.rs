@@ -108,6 +108,9 @@ fn launch(home: &Home, program: &Path) -> Result<String, ClientError> {
     let spawned = Command::new(program)
         .args(["daemon", "run", "--background"])
         .env("RINGBACK_HOME", home.root())
+        // Started by a command of a task, it is still nobody's tree: keepers know it by this.
+        .env("RINGBACK_DAEMON", "1")
+        .env_remove("RINGBACK_ID")
         .current_dir("/")
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
