@@ -11,7 +11,7 @@ use serde_json::json;
 
 use super::door::{self, Door, heard};
 use super::printer::{Choice, Printer};
-use super::wait::say_still_running;
+use super::wait::{enrich, say_still_running};
 use crate::explain::{Done, EXIT_INTERRUPTED, Failure};
 use crate::render::{json as documents, task as render};
 
@@ -66,12 +66,13 @@ pub(super) fn stream(
                     return Ok(None);
                 }
             }
-            Turn::Ended(ended) => {
+            Turn::Ended(mut ended) => {
                 if let Some(output) = &mut output {
                     Output::update_gaps(output, &ended);
                 }
                 copy(task, &mut output, &mut at, printer)?;
                 printer.finish()?;
+                enrich(&mut ended);
                 say_ended(door, printer, &ended)?;
                 heard(&mut door::client(Some(&presses.session))?, std::slice::from_ref(&ended));
                 return Ok(Some(*ended));

@@ -95,7 +95,9 @@ fn say_signaled(door: Door, found: &Tasks, signal: i32) -> Done {
     } else {
         let name = ringback_sys::signals::name(signal);
         let sent = |task: &TaskObject| format!("{}  {name} sent", task.id);
-        door::out_lines(found.list.iter().map(|task| if door.quiet { task.id.clone() } else { sent(task) }))?;
+        // What had ended got none; the faults say so.
+        let live = found.list.iter().filter(|task| !task.has_ended());
+        door::out_lines(live.map(|task| if door.quiet { task.id.clone() } else { sent(task) }))?;
     }
     door::faults(&found.faults);
     Ok(door::exit_code(&found.faults))

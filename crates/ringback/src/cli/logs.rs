@@ -145,22 +145,26 @@ impl Logs {
         Ok(since.max(tail))
     }
 
-    /// Prints the chosen part, at most `budget` bytes of the output; says where it began and stopped.
+    /// Prints the chosen part, and stops soon after `budget` bytes were printed; says where it began and stopped.
     fn print(&self, output: &mut Output, choice: Choice, out: &mut dyn Write, budget: u64) -> io::Result<(u64, u64)> {
         let length = output.len()?;
         let from = self.start(output, &choice, length)?.min(length);
         let end = from.saturating_add(self.limit.unwrap_or(u64::MAX)).min(length);
-        let labels = choice.needs_index();
+        let (labels, by_line) = (choice.needs_index(), choice.by_line());
         let (mut printer, mut at) = (Printer::new(choice, out), from);
-        while at < end && !printer.is_done() && at - from < budget {
-            let stop = end.min(at + STRIDE_BYTES).min(from.saturating_add(budget));
-            at = match output.scan(at..stop, labels, &mut |piece| printer.piece(piece))? {
+        while at < end && !printer.is_done() && printer.written() < budget {
+            let stride = if by_line { STRIDE_BYTES } else { STRIDE_BYTES.min(budget - printer.written()) };
+            at = match output.scan(at..end.min(at + stride), labels, &mut |piece| printer.piece(piece))? {
                 same if same == at => break,
                 next => next,
             };
         }
-        let stopped = if printer.is_done() { printer.seen() } else { at };
-        printer.finish()?;
+        // A line that we stopped in the middle of is left for the next reading.
+        let stopped = if by_line && (at < end || printer.is_done()) { printer.seen() } else { at };
+        if stopped == at {
+            printer.finish()?;
+        }
+        printer.flush()?;
         Ok((from, stopped))
     }
 

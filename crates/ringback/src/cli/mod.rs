@@ -22,6 +22,7 @@ mod send;
 mod session;
 mod show;
 mod stats;
+mod usage;
 mod value;
 mod wait;
 
@@ -31,7 +32,7 @@ use std::process::ExitCode;
 use clap::error::ErrorKind;
 use clap::{CommandFactory as _, Parser, Subcommand};
 
-use crate::explain::{Done, EXIT_USAGE, Failure};
+use crate::explain::Done;
 use door::Door;
 
 /// What `ringback` alone shows; a test sees that no verb is missing.
@@ -159,16 +160,8 @@ fn explain_usage(error: &clap::Error, args: &[OsString]) -> u8 {
             Err(failure) => failure.exit,
         };
     }
-    door::talk(error.to_string().trim_end());
-    if args.iter().take_while(|arg| *arg != "--").any(|arg| arg == "--json") {
-        let text = error.to_string();
-        let mut lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
-        let message = lines.next().unwrap_or("wrong command line").trim_start_matches("error: ").to_owned();
-        let hint = lines.next().unwrap_or("ringback help").trim_start_matches("tip: ").to_owned();
-        // If this cannot be written, stderr has it already.
-        let _unwritten = door::document(&Failure::usage(message, hint).json());
-    }
-    EXIT_USAGE
+    let json = args.iter().take_while(|arg| *arg != "--").any(|arg| arg == "--json");
+    Door { json, quiet: false }.fail(&usage::explain(error))
 }
 
 /// The whole command line as clap knows it, for completions and man pages.

@@ -56,15 +56,16 @@ struct Page<'a> {
     /// Whether the last thing printed ended its line, so that a mark begins one.
     at_line_start: bool,
     past_end: bool,
-    /// How many bytes of the output were shown or passed over on purpose.
+    /// Where the last byte that was looked at is.
     seen: u64,
+    written: u64,
 }
 
 impl<'a> Printer<'a> {
     /// A printer of these choices.
     pub(super) fn new(choice: Choice, out: &'a mut dyn Write) -> Self {
         let lines = Lines::new(choice.only);
-        Self { lines, page: Page { choice, out, number: 0, at_line_start: true, past_end: false, seen: 0 } }
+        Self { lines, page: Page { choice, out, number: 0, at_line_start: true, past_end: false, seen: 0, written: 0 } }
     }
 
     /// What was chosen.
@@ -80,6 +81,11 @@ impl<'a> Printer<'a> {
     /// Where the last line that was looked at ends.
     pub(super) fn seen(&self) -> u64 {
         self.page.seen
+    }
+
+    /// How many bytes of the output were printed.
+    pub(super) fn written(&self) -> u64 {
+        self.page.written
     }
 
     /// Prints what is chosen of this piece.
@@ -120,6 +126,7 @@ impl Page<'_> {
             return io::stderr().write_all(bytes);
         }
         self.at_line_start = bytes.last() == Some(&b'\n');
+        self.written += bytes.len() as u64;
         self.out.write_all(bytes)
     }
 

@@ -48,6 +48,9 @@ impl Ps {
             return say_list(door, &found, self.all_sessions);
         }
         let notices = unheard(&mut client)?;
+        // One that ended between the two questions is an ending, not a live task.
+        let told = |task: &TaskObject| notices.iter().any(|notice| notice.task.id == task.id);
+        let found = Tasks { list: found.list.iter().filter(|task| !told(task)).cloned().collect(), ..found };
         say_loose_ends(door, &found, &notices, &session.unwrap_or_default())
     }
 }

@@ -38,7 +38,7 @@ impl Retry {
         if self.wait {
             return wait::until_end(door, client, &task);
         }
-        run::say_started(door, &task, existing)?;
+        run::say_started(door, &task, existing, false)?;
         Ok(0)
     }
 }

@@ -152,7 +152,7 @@ impl Run {
         } else if self.wait {
             wait::until_end(door, client, &task)
         } else {
-            say_started(door, &task, existing)?;
+            say_started(door, &task, existing, problem.is_some())?;
             self.warn_of_same_name(door, &mut client, &task);
             Ok(0)
         };
@@ -233,7 +233,7 @@ fn word(choice: &impl ValueEnum) -> String {
 }
 
 /// The id alone on stdout, and one line for the reader, who must not mistake it for an end.
-pub(super) fn say_started(door: Door, task: &TaskObject, existing: bool) -> Result<(), Failure> {
+pub(super) fn say_started(door: Door, task: &TaskObject, existing: bool, doubtful: bool) -> Result<(), Failure> {
     if door.json {
         let mut object = json::task(task);
         if existing {
@@ -248,8 +248,9 @@ pub(super) fn say_started(door: Door, task: &TaskObject, existing: bool) -> Resu
     } else if existing {
         door.note(&format!("already {} under this key; wait for it with: ringback wait {}", task.state, task.id));
     } else {
+        let so_far = if doubtful { "recorded" } else { "running" };
         door.note(&format!(
-            "running, NOT finished; its end will be told to session {session}; wait for it with: ringback wait {}",
+            "{so_far}, NOT finished; its end will be told to session {session}; wait for it with: ringback wait {}",
             task.id
         ));
     }

@@ -25,7 +25,7 @@ pub(crate) struct Send {
     /// Id or unique prefix
     id: String,
     /// What to write
-    #[arg(required_unless_present = "eof", allow_hyphen_values = true)]
+    #[arg(required_unless_present = "eof")]
     text: Vec<OsString>,
     /// Close stdin afterwards
     #[arg(long)]

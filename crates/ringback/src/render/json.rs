@@ -22,10 +22,11 @@ pub(crate) fn task(task: &TaskObject) -> Value {
 /// A list of tasks.
 pub(crate) fn tasks(tasks: &[TaskObject], timed_out: Option<bool>, faults: &[Fault]) -> Value {
     let tasks: Vec<Value> = tasks.iter().map(task).collect();
-    let mut all = json!({ "tasks": tasks, "faults": faults });
+    let mut all = json!({ "tasks": tasks });
     if let Some(timed_out) = timed_out {
         all["timed_out"] = timed_out.into();
     }
+    all["faults"] = json!(faults);
     document(all)
 }
 
