@@ -1,18 +1,18 @@
 //! A keeper that is killed: the next one has the same bytes, the same limits, and the exact end, or says that it is not known.
-#![expect(clippy::unwrap_used, reason = "a test that cannot set up its task has failed")]
 
 mod support;
 
 use ringback_sys::form::receipt::Layer;
 use ringback_sys::form::record::{Cause, Phase, Witness};
 use ringback_sys::form::request::{Ask, Request};
-use support::{Order, code, is_alive, reap, signal};
+use rustix::process::Signal;
+use support::{Order, code, is_alive, kill, reap, signal};
 
 /// Writes numbered lines slowly enough that a keeper dies in the middle of them.
 const TALK: &str = "i=0; while [ $i -lt 20000 ]; do echo line $i; i=$((i+1)); done; exit 7";
 
-fn oracle() -> String {
-    (0..20000).map(|i| format!("line {i}\n")).collect()
+fn lines(word: &str) -> String {
+    (0..20000).map(|i| [word, " ", &i.to_string(), "\n"].concat()).collect()
 }
 
 #[test]
@@ -24,7 +24,7 @@ fn nothing_of_the_output_is_lost_and_the_code_is_right() {
         task.take_over();
         let record = task.wait_closed();
         assert_eq!((code(&record), record.phase), (Some(7), Phase::Closed), "{record:?}");
-        assert!(task.text() == oracle(), "round {round}: the bytes differ");
+        assert!(task.text() == lines("line"), "round {round}: the bytes differ");
         assert!(record.output_complete);
     }
 }
@@ -40,7 +40,6 @@ fn both_streams_of_a_split_task_come_through_many_deaths() {
     }
     let record = task.wait_closed();
     assert_eq!(code(&record), Some(3));
-    let lines = |word: &str| -> String { (0..20000).map(|i| format!("{word} {i}\n")).collect() };
     assert!(task.file("stdout") == lines("out").into_bytes(), "stdout differs");
     assert!(task.file("stderr") == lines("err").into_bytes(), "stderr differs");
     assert_eq!(task.output().len(), task.file("stdout").len() + task.file("stderr").len());
@@ -71,8 +70,7 @@ fn an_end_that_nobody_saw_is_not_made_up() {
     let mut task = Order::new(&["sleep", "300"]).start();
     let main = task.wait_started().main.pid;
     task.kill_keeper();
-    let pid = rustix::process::Pid::from_raw(main).unwrap();
-    rustix::process::kill_process(pid, rustix::process::Signal::KILL).unwrap();
+    kill(main, Signal::KILL);
     reap(main);
     task.take_over();
     let record = task.wait_closed();

@@ -33,6 +33,7 @@ pub enum Leftovers {
 from_byte!(Leftovers: Keep, Kill, Wait);
 
 /// The head of a spec.
+#[expect(clippy::struct_excessive_bools, reason = "each is a choice of its own, and none excludes another")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Head {
     /// The task's id as a number.

@@ -9,11 +9,11 @@ use crate::raw::{file, process, signal};
 impl Keeper {
     /// Reads on from the last request that was carried out.
     pub(super) fn read_requests(&mut self) {
-        while let Some(request) = request_at(self.ledger.record.requests_done) {
+        while let Some(entry) = entry_at(self.ledger.record.requests_done) {
             self.ledger.record.requests_done += 1;
             crash!("keeper.request-read");
             // A whole entry that is none of ours is passed over, so that it does not hide the next ones.
-            if let Some(request) = request {
+            if let Some(request) = Request::decode(&entry) {
                 self.carry_out(request);
             }
             self.ledger.write();
@@ -45,13 +45,14 @@ impl Keeper {
 
 /// Whether `wanted` says so of any request that was carried out.
 pub(super) fn done(record: &Record, mut wanted: impl FnMut(&Request) -> bool) -> bool {
-    (0..record.requests_done).filter_map(|position| request_at(position).flatten()).any(|request| wanted(&request))
+    let mut requests = (0..record.requests_done).filter_map(|position| Request::decode(&entry_at(position)?));
+    requests.any(|request| wanted(&request))
 }
 
-/// The request at that position (or `None` inside for a foreign entry), if the file is that long.
-fn request_at(position: u64) -> Option<Option<Request>> {
+/// The entry at that position, if the file is that long.
+fn entry_at(position: u64) -> Option<[u8; ENTRY_BYTES]> {
     let mut entry = [0; ENTRY_BYTES];
     let file = file::open(c"requests", file::flag::RDONLY).ok()?;
     let length = file::read_at(&file, &mut entry, position * ENTRY_BYTES as u64).ok()?;
-    (length == ENTRY_BYTES).then(|| Request::decode(&entry))
+    (length == ENTRY_BYTES).then_some(entry)
 }

@@ -35,18 +35,18 @@ extern "C" fn run(plan: *const ()) -> ! {
     let plan = unsafe { &*plan.cast::<Plan<'_>>() };
     process::new_session();
     if let Err((step, error)) = prepare(plan.spec) {
-        fail(plan.ledger, plan.ledger.record, step, error);
+        fail(plan.ledger, &plan.ledger.record, step, error);
     }
     crash!("child.before-started");
     // The gate: from here on the task counts as started, whatever dies. The lock is also ours until execve(2) closes
     // it, so nobody can read the record between "not started" and this write.
-    let record = plan.ledger.write_as_next(started(plan.ledger.record));
+    let record = plan.ledger.write_as_next(started(&plan.ledger.record));
     crash!("child.after-started");
     set_limits(plan.spec);
     signal::set_mask(0);
     let error = exec::search(plan.spec, plan.pointers);
     crash!("child.before-start-failed");
-    fail(plan.ledger, record, Step::Exec, error)
+    fail(plan.ledger, &record, Step::Exec, error)
 }
 
 fn prepare(spec: &Spec) -> core::result::Result<(), (Step, Errno)> {
@@ -77,7 +77,7 @@ fn place(fd: &Fd, number: i32) -> Result<()> {
     file::put_at(fd, number)
 }
 
-fn started(before: Record) -> Record {
+fn started(before: &Record) -> Record {
     let own = procfs::own_stat().unwrap_or_default();
     let now_ms = time::mono_ms();
     Record {
@@ -86,7 +86,7 @@ fn started(before: Record) -> Record {
         started_wall_ms: time::wall_ms().cast_signed(),
         started_mono_ms: now_ms,
         last_output_mono_ms: now_ms,
-        ..before
+        ..*before
     }
 }
 
@@ -99,7 +99,7 @@ fn set_limits(spec: &Spec) {
     }
 }
 
-fn fail(ledger: &Ledger, record: Record, step: Step, error: Errno) -> ! {
-    ledger.write_as_next(Record { phase: Phase::StartFailed, step, errno: error.0, ..record });
+fn fail(ledger: &Ledger, record: &Record, step: Step, error: Errno) -> ! {
+    ledger.write_as_next(Record { phase: Phase::StartFailed, step, errno: error.0, ..*record });
     process::exit(127)
 }

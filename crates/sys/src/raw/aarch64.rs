@@ -58,14 +58,14 @@ pub(super) const CLONES_WITH_MEMORY: bool = true;
 
 /// Where the stack ends now.
 #[inline]
-pub(super) fn stack_pointer() -> Option<usize> {
+pub(super) fn stack_pointer() -> usize {
     let pointer;
     // SAFETY: only reads the register.
     unsafe { asm!("mov {}, sp", out(reg) pointer, options(nomem, nostack, preserves_flags)) };
-    Some(pointer)
+    pointer
 }
 
-/// Numbers of the calls (include/uapi/asm-generic/unistd.h).
+/// Numbers of the calls (`include/uapi/asm-generic/unistd.h`).
 pub(super) mod nr {
     pub(crate) const DUP3: usize = 24;
     pub(crate) const FCNTL: usize = 25;

@@ -105,8 +105,10 @@ pub(crate) fn forget_stack() {
     const DEPTH: usize = 16 * PAGE;
     /// Memory below the stack pointer that a function may still use (System V ABI).
     const RED_ZONE: usize = 128;
-    let Some(pointer) = arch::stack_pointer() else { return };
-    let to = (pointer - RED_ZONE) & !(PAGE - 1);
+    let to = arch::stack_pointer().saturating_sub(RED_ZONE) & !(PAGE - 1);
+    if to < DEPTH {
+        return;
+    }
     // SAFETY: nothing lives below the stack pointer, and no signal handler can run there: all signals are blocked.
     let _ = unsafe { call(nr::MADVISE, [to - DEPTH, DEPTH, DONTNEED]) };
 }

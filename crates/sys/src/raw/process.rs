@@ -126,7 +126,7 @@ pub(crate) fn kill(pid: i32, signal: i32) -> Result<()> {
     unsafe { call(nr::KILL, [pid as usize, signal as usize]) }.map(drop)
 }
 
-/// A handle that cannot come to mean another process (pidfd_open(2), Linux 5.3).
+/// A handle that cannot come to mean another process (`pidfd_open(2)`, Linux 5.3).
 pub(crate) fn handle(pid: i32) -> Result<Fd> {
     // SAFETY: plain numbers.
     unsafe { call(nr::PIDFD_OPEN, [pid as usize, 0]) }.map(Fd::owned)

@@ -59,14 +59,14 @@ pub(super) const CLONES_WITH_MEMORY: bool = true;
 
 /// Where the stack ends now.
 #[inline]
-pub(super) fn stack_pointer() -> Option<usize> {
+pub(super) fn stack_pointer() -> usize {
     let pointer;
     // SAFETY: only reads the register.
     unsafe { asm!("mov {}, rsp", out(reg) pointer, options(nomem, nostack, preserves_flags)) };
-    Some(pointer)
+    pointer
 }
 
-/// Numbers of the calls (arch/x86/entry/syscalls/syscall_64.tbl).
+/// Numbers of the calls (`arch/x86/entry/syscalls/syscall_64.tbl`).
 pub(super) mod nr {
     pub(crate) const READ: usize = 0;
     pub(crate) const WRITE: usize = 1;

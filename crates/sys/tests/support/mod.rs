@@ -19,7 +19,7 @@ use ringback_sys::form::spec::Head;
 use ringback_sys::launch::KeeperImage;
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::fs::{CWD, FileType, Mode, mknodat};
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 use tempfile::TempDir;
 
 /// No test waits longer for anything.
@@ -334,18 +334,20 @@ impl Drop for Task {
     }
 }
 
-fn kill(pid: i32, signal: Signal) {
-    let _ = kill_process(Pid::from_raw(pid).unwrap(), signal);
+/// Signals a process that this one has not yet waited for.
+pub fn kill(pid: i32, signal: Signal) {
+    let handle = pidfd_open(Pid::from_raw(pid).unwrap(), PidfdFlags::empty()).unwrap();
+    let _ = pidfd_send_signal(&handle, signal);
 }
 
 /// The exit code in a status word.
 pub fn code(record: &Record) -> Option<i32> {
-    (record.wait_status & 0x7f == 0).then_some(record.wait_status >> 8 & 0xff)
+    signal(record).is_none().then_some(record.wait_status >> 8 & 0xff)
 }
 
 /// The signal in a status word.
 pub fn signal(record: &Record) -> Option<i32> {
-    (record.wait_status & 0x7f != 0).then_some(record.wait_status & 0x7f)
+    Some(record.wait_status & 0x7f).filter(|number| *number != 0)
 }
 
 /// Waits for an orphan that this process has inherited; its status word.
