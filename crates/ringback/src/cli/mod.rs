@@ -79,10 +79,10 @@ Exit codes: the task's own (128+N for signal N), 124 wait timed out, 125 ringbac
 #[command(name = "ringback", version, help_template = TEMPLATE)]
 struct Cli {
     /// Print one JSON document (one line per event for streams)
-    #[arg(long, global = true)]
+    #[arg(long, global = true, display_order = 900)]
     json: bool,
     /// Print ids only
-    #[arg(short, long, global = true)]
+    #[arg(short, long, global = true, display_order = 901)]
     quiet: bool,
     #[command(subcommand)]
     verb: Option<Verb>,

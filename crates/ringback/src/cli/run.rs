@@ -15,6 +15,12 @@ use super::{follow, value, wait};
 use crate::explain::{Done, Failure};
 use crate::render::{clean, json, task as render};
 
+const EXAMPLES: &str = "\
+Examples:
+  ringback run -- cargo test
+  ringback run --wait --timeout 10m -c 'npm ci && npm test'
+  ringback run --lease service --key dev -c 'npm run dev'
+  ringback run -f -- make -j8";
 /// How many tasks are looked at for one of the same name.
 const SAME_NAME_LIMIT: u32 = 200;
 
@@ -25,7 +31,8 @@ const SAME_NAME_LIMIT: u32 = 200;
 /// end is told to the session's inbox. Environment, folder, umask, nice value and soft limits are those of the caller.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Examples:\n  ringback run -- cargo test\n  ringback run -n web --lease service -c 'npm run dev 2>&1'\n  ringback run -f -- make -j8"
+    override_usage = "ringback run [OPTIONS] [--] PROGRAM [ARG]...\n       ringback run [OPTIONS] -c SCRIPT",
+    after_help = EXAMPLES
 )]
 pub(crate) struct Run {
     /// Label the task
