@@ -11,7 +11,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use rustix::fs::{CWD, FallocateFlags, FileType, Mode, OFlags, RawMode};
+use rustix::fs::{AtFlags, CWD, FallocateFlags, FileType, Mode, OFlags, RawMode};
 
 /// What a folder of ours allows: everything to its owner.
 const DIR_MODE: RawMode = 0o700;
@@ -24,7 +24,8 @@ pub(crate) const FILE_MODE: RawMode = 0o600;
 /// would put there could be read or exchanged by others.
 pub fn private_dir(path: &Path) -> io::Result<()> {
     match rustix::fs::mkdir(path, Mode::from_raw_mode(DIR_MODE)) {
-        Ok(()) | Err(rustix::io::Errno::EXIST) => {}
+        Ok(()) => return mend_mode(path, DIR_MODE),
+        Err(rustix::io::Errno::EXIST) => {}
         Err(rustix::io::Errno::NOENT) => {
             let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
             make_missing(parent.ok_or(io::ErrorKind::NotFound)?)?;
@@ -35,6 +36,15 @@ pub fn private_dir(path: &Path) -> io::Result<()> {
     let dir = look_at(path)?;
     require_own(&dir, FileType::Directory)?;
     require_mode(&dir, DIR_MODE)
+}
+
+/// What was made a moment ago is ours; only the umask can have taken bits away.
+fn mend_mode(path: &Path, mode: u32) -> io::Result<()> {
+    let found = rustix::fs::statat(CWD, path, AtFlags::SYMLINK_NOFOLLOW)?;
+    if found.st_mode & 0o7777 != mode {
+        rustix::fs::chmodat(CWD, path, Mode::from_raw_mode(mode), AtFlags::empty())?;
+    }
+    Ok(())
 }
 
 /// Makes the missing parents; the ones that exist are not ours to judge.
@@ -83,9 +93,7 @@ pub(crate) fn beside(path: &Path) -> io::Result<PathBuf> {
 /// Makes a FIFO that must not exist yet.
 pub fn fifo(path: &Path) -> io::Result<()> {
     rustix::fs::mkfifoat(CWD, path, Mode::from_raw_mode(FILE_MODE))?;
-    let fifo = look_at(path)?;
-    require_own(&fifo, FileType::Fifo)?;
-    require_mode(&fifo, FILE_MODE)
+    mend_mode(path, FILE_MODE)
 }
 
 /// Opens the FIFO of hints for reading, and makes it if it is missing.

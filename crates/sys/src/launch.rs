@@ -1,20 +1,16 @@
 //! Starting keepers: the image they run from, and the one cheap way to start a process.
 
 use std::{
-    ffi::OsStr,
+    ffi::{OsStr, OsString},
     fs, io,
     io::Write as _,
-    os::{
-        fd::{AsRawFd as _, OwnedFd},
-        unix::process::CommandExt as _,
-    },
+    os::fd::{AsRawFd as _, OwnedFd},
     path::{Path, PathBuf},
-    process::{Command, Stdio},
 };
 
 use rustix::fs::{Access, AtFlags, CWD, MemfdFlags, Mode, SealFlags};
 
-use crate::{files, signals};
+use crate::{files, spawn};
 
 /// What a keeper is called, in `ps` and on disk.
 pub const KEEPER_NAME: &str = "ringback-keeper";
@@ -73,20 +69,15 @@ impl KeeperImage {
     /// It gets its id and nothing else: an empty environment (but for `crash`), no stdio, every signal blocked. Whoever
     /// starts it takes in its end with [`crate::reap::take_in`].
     pub fn spawn(&self, task_dir: &Path, id: &str, takeover: bool, crash: Option<&OsStr>) -> io::Result<i32> {
-        // The standard library starts this by posix_spawn(3), in microseconds whatever our size. A `pre_exec` closure
-        // would make it fork, which takes 19–63 ms at 1 GB: so there is none, and the keeper does the rest itself.
-        let mut command = Command::new(self.program());
-        command.arg0(KEEPER_NAME).arg(id).env_clear().current_dir(task_dir);
-        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-        if takeover {
-            command.arg(TAKEOVER);
-        }
-        if let Some(crash) = crash {
-            command.env(CRASH_VARIABLE, crash);
-        }
-        // The mask is inherited: a keeper must not die of a signal before it has its hands on the wheel.
-        let child = signals::with_all_blocked(|| command.spawn())??;
-        i32::try_from(child.id()).map_err(io::Error::other)
+        let arguments = [Some(OsStr::new(KEEPER_NAME)), Some(OsStr::new(id)), takeover.then_some(OsStr::new(TAKEOVER))];
+        let arguments: Vec<&OsStr> = arguments.into_iter().flatten().collect();
+        let crash = crash.map(|point| {
+            let mut entry = OsString::from(CRASH_VARIABLE);
+            entry.push("=");
+            entry.push(point);
+            entry
+        });
+        spawn::detached(&self.program(), &arguments, crash.as_deref(), task_dir)
     }
 
     fn program(&self) -> PathBuf {

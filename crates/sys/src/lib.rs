@@ -23,6 +23,7 @@ mod raw;
 
 pub mod launch;
 pub mod process;
+mod spawn;
 
 pub mod confine;
 pub mod socket;

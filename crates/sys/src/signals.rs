@@ -115,14 +115,6 @@ pub fn block_all() -> io::Result<()> {
     change_mask(libc::SIG_BLOCK, &every()?).map(drop)
 }
 
-/// Runs `act` with every signal blocked in this thread, then restores the mask.
-pub(crate) fn with_all_blocked<T>(act: impl FnOnce() -> T) -> io::Result<T> {
-    let before = change_mask(libc::SIG_BLOCK, &every()?)?;
-    let answer = act();
-    change_mask(libc::SIG_SETMASK, &before)?;
-    Ok(answer)
-}
-
 fn every() -> io::Result<libc::sigset_t> {
     // SAFETY: an all-zero sigset_t is a valid value, and sigfillset(3) then sets it whole.
     let (set, answer) = unsafe {
@@ -196,22 +188,6 @@ mod tests {
             unsafe { libc::raise(SIGUSR1) };
             assert_eq!(signals.read().unwrap(), Some(SIGUSR1));
             assert_eq!(signals.read().unwrap(), None);
-        })
-        .join()
-        .unwrap();
-    }
-
-    #[test]
-    fn a_mask_is_put_back_after_the_act() {
-        std::thread::spawn(|| {
-            let blocked = || std::fs::read_to_string("/proc/thread-self/status").unwrap();
-            let mask = |status: &str| status.lines().find(|line| line.starts_with("SigBlk")).map(String::from);
-            let before = mask(&blocked());
-            let during = with_all_blocked(|| mask(&blocked())).unwrap();
-            assert_ne!(before, during);
-            assert_eq!(before, mask(&blocked()));
-            block_all().unwrap();
-            assert_eq!(during, mask(&blocked()));
         })
         .join()
         .unwrap();

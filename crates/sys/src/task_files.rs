@@ -46,10 +46,12 @@ pub struct Spec {
     pub vars: Vec<Vec<u8>>,
 }
 
-/// Writes `spec` whole. No arguments, a NUL inside a string, or more than [`SPEC_BYTES_MAX`] is
+/// Writes `spec`, which must not be there yet. No arguments, a NUL inside a string, or more than [`SPEC_BYTES_MAX`] is
 /// [`io::ErrorKind::InvalidInput`]: such a command cannot be run by any kernel.
 pub fn write_spec(dir: &Path, spec: &SpecIn<'_>) -> io::Result<()> {
-    files::write_whole(&dir.join("spec"), &encode_spec(spec)?)
+    // Not renamed into place: a folder counts only once its task is recorded, and a torn spec has a wrong checksum.
+    let bytes = encode_spec(spec)?;
+    files::create_new(&dir.join("spec"))?.write_all(&bytes)
 }
 
 fn encode_spec(spec: &SpecIn<'_>) -> io::Result<Vec<u8>> {
@@ -98,7 +100,7 @@ fn decode_spec(bytes: &[u8]) -> Option<Spec> {
     (strings.next().is_none() && !args.is_empty()).then_some(Spec { head, cwd, args, vars })
 }
 
-/// Makes `state` with a first record that says: nothing was started.
+/// Makes `state` with a first record that says: nothing was started. It must not be there yet.
 pub fn init_state(dir: &Path) -> io::Result<()> {
     let mut bytes = [0; record::FILE_BYTES];
     bytes[..record::SLOT_BYTES].copy_from_slice(&Record::default().encode());
@@ -209,7 +211,10 @@ mod tests {
         let spec = read_spec(scratch.path()).unwrap();
         assert_eq!((spec.cwd.as_slice(), &spec.args, &spec.vars), (b"/tmp".as_slice(), &args, &vars));
         assert_eq!((spec.head.task, spec.head.nice, spec.head.args, spec.head.vars), (7, -3, 4, 2));
-        write_spec(scratch.path(), &SpecIn { head: head(), cwd: b"", args: &args, vars: &[] }).unwrap();
+        let again = SpecIn { head: head(), cwd: b"", args: &args, vars: &[] };
+        assert_eq!(write_spec(scratch.path(), &again).unwrap_err().kind(), io::ErrorKind::AlreadyExists);
+        fs::remove_file(scratch.path().join("spec")).unwrap();
+        write_spec(scratch.path(), &again).unwrap();
         assert_eq!(read_spec(scratch.path()).unwrap().vars, Vec::<Vec<u8>>::new());
     }
 

@@ -8,6 +8,10 @@ use super::error::ClientError;
 use crate::wire::frame::{self, PREFIX_BYTES};
 use crate::wire::{Answer, Caller, PROTOCOL, Request, VERSION};
 
+/// How much of an answer is read at first: the answer to `run` is well below it. There is one answer at a time, so no
+/// byte of a second one can be among them.
+const FIRST_BYTES: usize = 8 << 10;
+
 /// How an exchange ended without an answer.
 #[derive(Debug)]
 pub(super) enum Broken {
@@ -39,17 +43,34 @@ impl Conn {
         self.stream.write_all(&bytes).map_err(|error| if is_gone(&error) { Broken::BeforeSent } else { broken(error) })
     }
 
+    /// Most answers come with one read: each read more is a system call at every command.
     pub(super) fn receive(&mut self) -> Result<Answer, Broken> {
-        let mut prefix = [0; PREFIX_BYTES];
-        self.read_exact(&mut prefix)?;
+        let mut first = [0; FIRST_BYTES];
+        let mut have = 0;
+        while have < PREFIX_BYTES {
+            have += self.read(&mut first[have..])?;
+        }
+        let prefix = first.first_chunk().copied().unwrap_or_default();
         let length = frame::body_length(prefix).map_err(|error| Broken::Error(error.into()))?;
-        let mut body = vec![0; length];
-        self.read_exact(&mut body)?;
+        let mut body = first[PREFIX_BYTES..have].to_vec();
+        let mut done = body.len();
+        body.resize(length, 0);
+        while done < length {
+            done += self.read(&mut body[done..])?;
+        }
         frame::decode(&body).map_err(|error| Broken::Error(error.into()))
     }
 
-    fn read_exact(&mut self, buffer: &mut [u8]) -> Result<(), Broken> {
-        self.stream.read_exact(buffer).map_err(|error| if is_gone(&error) { Broken::AfterSent } else { broken(error) })
+    fn read(&mut self, buffer: &mut [u8]) -> Result<usize, Broken> {
+        loop {
+            match self.stream.read(buffer) {
+                Ok(0) => return Err(Broken::AfterSent),
+                Ok(length) => return Ok(length),
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) if is_gone(&error) => return Err(Broken::AfterSent),
+                Err(error) => return Err(broken(error)),
+            }
+        }
     }
 }
 

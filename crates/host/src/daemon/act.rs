@@ -18,7 +18,7 @@ impl Daemon {
     /// Launches a keeper that starts the command.
     pub(super) fn launch(&mut self, id: TaskId) {
         crash_point("daemon.before-launch");
-        if let Err(error) = self.spawn_keeper(id, false) {
+        if let Err(error) = self.complete_folder(id).and_then(|()| self.spawn_keeper(id, false)) {
             self.launch_failed(id, &error);
         }
         crash_point("daemon.after-launch");
@@ -31,6 +31,13 @@ impl Daemon {
             self.launch_failed(id, &error);
         }
         crash_point("daemon.after-takeover");
+    }
+
+    fn complete_folder(&mut self, id: TaskId) -> io::Result<()> {
+        let asked = self.lives.get(&id).map(|live| &live.row.asked);
+        folder::complete(&self.dir(id), asked.ok_or(io::ErrorKind::NotFound)?)?;
+        crash_point("daemon.after-complete");
+        Ok(())
     }
 
     fn spawn_keeper(&mut self, id: TaskId, takeover: bool) -> io::Result<()> {

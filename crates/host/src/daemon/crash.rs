@@ -12,6 +12,7 @@ pub const CRASH_POINTS: &[&str] = &[
     "daemon.before-record",
     "daemon.after-record",
     "daemon.before-launch",
+    "daemon.after-complete",
     "daemon.after-launch",
     "daemon.before-press",
     "daemon.after-press",

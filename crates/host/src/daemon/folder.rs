@@ -1,4 +1,4 @@
-//! The folder of one task: written whole before the task is recorded, so that a recorded task can always start.
+//! The folder of one task: what only the caller knows before it is recorded, the rest when it starts.
 
 use std::fs;
 use std::io::{self, Write as _};
@@ -40,11 +40,8 @@ pub(super) fn pipes(split: bool) -> &'static [&'static str] {
     if split { &["io.out", "io.err"] } else { &["io"] }
 }
 
-/// Writes the folder of a task that is about to be recorded.
+/// Writes what only the caller knows, before the task is recorded: a recorded task can always start.
 pub(super) fn prepare(dir: &Path, id: TaskId, session: &str, asked: &Asked, private: &Private) -> io::Result<()> {
-    if let Some(shard) = dir.parent() {
-        files::private_dir(shard)?;
-    }
     files::private_dir(dir)?;
     let mut args = private.words.clone();
     if let Some(script) = &private.script {
@@ -55,16 +52,24 @@ pub(super) fn prepare(dir: &Path, id: TaskId, session: &str, asked: &Asked, priv
     let mut vars = private.env.clone();
     set(&mut vars, "RINGBACK_ID", &id.to_string());
     set(&mut vars, "RINGBACK_SESSION", session);
-    let spec = SpecIn { head: head(id, asked, private), cwd: &asked.cwd, args: &args, vars: &vars };
-    task_files::write_spec(dir, &spec)?;
-    for pipe in pipes(asked.split) {
-        files::fifo(&dir.join(pipe))?;
-    }
-    if asked.stdin {
-        files::fifo(&dir.join(STDIN))?;
+    task_files::write_spec(dir, &SpecIn { head: head(id, asked, private), cwd: &asked.cwd, args: &args, vars: &vars })
+}
+
+/// Makes what else a keeper needs, when its time has come. What an earlier daemon made already stays.
+pub(super) fn complete(dir: &Path, asked: &Asked) -> io::Result<()> {
+    let stdin = asked.stdin.then_some(STDIN);
+    for pipe in pipes(asked.split).iter().copied().chain(stdin) {
+        unless_there(files::fifo(&dir.join(pipe)))?;
     }
     // Last: a record means that everything else is there.
-    task_files::init_state(dir)
+    unless_there(task_files::init_state(dir))
+}
+
+fn unless_there(made: io::Result<()>) -> io::Result<()> {
+    match made {
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
+        other => other,
+    }
 }
 
 /// Deletes a folder; one that is not there is no error.
