@@ -2,6 +2,7 @@
 
 use super::Keeper;
 use super::crash::crash;
+use super::members::{Members, Order};
 use crate::form::record::Record;
 use crate::form::request::{Ask, ENTRY_BYTES, Request};
 use crate::raw::{file, process, signal};
@@ -36,9 +37,8 @@ impl Keeper {
         }
         if self.main_is_held() {
             let _ = process::kill(-self.ledger.record.main.pid, number);
-        } else if let Ok(mut members) = super::members::Members::new(self.hold) {
-            members.scan();
-            members.signal(number, |_| true);
+        } else if let Ok(mut members) = Members::new(self.hold) {
+            members.scan(Order { signals: [number, 0], ..Order::default() });
         }
     }
 }

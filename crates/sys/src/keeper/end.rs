@@ -2,7 +2,7 @@
 
 use super::Keeper;
 use super::crash::crash;
-use super::members::{Hold, Members};
+use super::members::{Hold, Members, Order};
 use super::procfs;
 use crate::form::receipt::Ended;
 use crate::form::record::{Cause, Leftover, Phase, Who, Witness};
@@ -151,7 +151,7 @@ impl Keeper {
             return;
         }
         let Ok(mut members) = Members::new(self.hold) else { return };
-        members.scan();
+        members.scan(Order::default());
         let main = if self.main_over { 0 } else { record.main.pid };
         let alive = members.all().iter().filter(|member| member.ended == Ended::Alive && member.pid != main);
         for member in alive {

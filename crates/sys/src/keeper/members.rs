@@ -7,7 +7,7 @@ use super::procfs::{self, Stat};
 use crate::form::receipt::Ended;
 use crate::form::record::Who;
 use crate::raw::memory::{Plain, Table};
-use crate::raw::{Errno, Result, process};
+use crate::raw::{Errno, Fd, Result, process, signal};
 
 /// How many processes one stop keeps in mind; a fork bomb beyond that is killed in waves.
 const MEMBERS_MAX: usize = 65_536;
@@ -57,6 +57,19 @@ pub(super) struct Members {
     pub(super) scans: u32,
     /// How many new ones the last scan found.
     pub(super) fresh: usize,
+    /// What the scan under way does to whom it meets.
+    order: Order,
+}
+
+/// What a scan does to the members that it meets.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Order {
+    /// Signals for them, in this order; 0 is none.
+    pub(super) signals: [i32; 2],
+    /// Only this process is signalled; 0 is all.
+    pub(super) only: i32,
+    /// Those that are known are not looked at again: right while they are stopped, and can neither end nor fork.
+    pub(super) frozen: bool,
 }
 
 impl Members {
@@ -71,11 +84,13 @@ impl Members {
             queued: 0,
             scans: 0,
             fresh: 0,
+            order: Order::default(),
         })
     }
 
     /// Looks for members; afterwards those not seen are marked as gone. Gives the number of living ones.
-    pub(super) fn scan(&mut self) -> usize {
+    pub(super) fn scan(&mut self, order: Order) -> usize {
+        self.order = order;
         self.scans += 1;
         self.queued = 0;
         self.fresh = 0;
@@ -139,8 +154,16 @@ impl Members {
         });
     }
 
-    /// Notes that `pid` was listed below `parent`.
+    /// Notes that `pid` was listed below `parent`, and does to it what was ordered.
     fn visit(&mut self, pid: i32, parent: i32, depth: u32) {
+        if self.order.frozen
+            && let Some(at) = self.find(pid)
+            && self.list.values()[at].ended == Ended::Alive
+        {
+            return self.enqueue(at);
+        }
+        // The handle is taken before the look: so what is seen belongs to the process of the handle, or that one is dead.
+        let handle = self.handle_for(pid, parent);
         let Some(stat) = procfs::stat(pid) else { return };
         let known = self.find(pid).filter(|&at| self.list.values()[at].start_ticks == stat.start_ticks);
         if stat.is_dead() {
@@ -157,16 +180,50 @@ impl Members {
             parent == 0 || stat.parent == parent || self.is_keeper(stat.parent) || self.find(stat.parent).is_some();
         let Some(at) = known.or_else(|| if ours { self.insert(pid, &stat, depth) } else { None }) else { return };
         let member = &mut self.list.values_mut()[at];
-        if member.seen_in == self.scans {
-            return;
-        }
-        member.seen_in = self.scans;
         member.parent = stat.parent;
         member.threads = stat.threads;
         member.state = stat.state;
-        if self.queued < MEMBERS_MAX {
+        if member.seen_in != self.scans {
+            self.send_ordered(at, handle.as_ref());
+        }
+        self.enqueue(at);
+    }
+
+    fn enqueue(&mut self, at: usize) {
+        let member = &mut self.list.values_mut()[at];
+        if member.seen_in != self.scans && self.queued < MEMBERS_MAX {
+            member.seen_in = self.scans;
             self.queue.values_mut()[self.queued] = u32::try_from(at).unwrap_or(0);
             self.queued += 1;
+        }
+    }
+
+    /// A handle to signal `pid` with, unless nothing is ordered or it is a child of ours, which keeps its number until
+    /// we wait for it.
+    fn handle_for(&self, pid: i32, parent: i32) -> Option<Fd> {
+        let wanted = self.order.signals != [0; 2] && (self.order.only == 0 || self.order.only == pid);
+        if wanted && !self.is_child_of_ours(parent) { process::handle(pid).ok() } else { None }
+    }
+
+    fn is_child_of_ours(&self, parent: i32) -> bool {
+        matches!(self.hold, Hold::Parent { keeper } if parent == keeper)
+    }
+
+    fn send_ordered(&mut self, at: usize, handle: Option<&Fd>) {
+        let member = self.list.values()[at];
+        if self.order.only != 0 && self.order.only != member.pid {
+            return;
+        }
+        for number in self.order.signals {
+            if number == 0 || (number == signal::STOP && member.state == b'T') {
+                continue;
+            }
+            let answer = match handle {
+                Some(handle) => process::kill_handle(handle, number),
+                None if self.is_child_of_ours(member.parent) => process::kill(member.pid, number),
+                None => self.send(&member, number),
+            };
+            self.list.values_mut()[at].errno = refusal(answer);
         }
     }
 
@@ -249,33 +306,25 @@ impl Members {
         }
     }
 
-    /// Sends `number` to every living member that the last scan saw; gives how many could not be signalled.
-    pub(super) fn signal(&mut self, number: i32, only: impl Fn(&Member) -> bool) -> usize {
+    /// Kills everybody whom the last scan, which found them stopped, saw; gives how many refused it.
+    pub(super) fn kill_frozen(&mut self) -> usize {
         let mut refused = 0;
         for at in 0..self.queued {
             let place = self.queue.values()[at] as usize;
             let member = self.list.values()[place];
-            if member.ended != Ended::Alive || !only(&member) {
-                continue;
-            }
-            let errno = match self.send(&member, number) {
-                Err(error @ Errno::EPERM) => {
-                    refused += 1;
-                    error.0
-                }
-                _ => 0,
+            let answer = match self.hold {
+                // Below us nobody but us can wait for it while its parent is stopped, so it keeps its number.
+                Hold::Parent { .. } => process::kill(member.pid, signal::KILL),
+                Hold::Marks { .. } => self.send(&member, signal::KILL),
             };
+            let errno = refusal(answer);
+            refused += usize::from(errno != 0);
             self.list.values_mut()[place].errno = errno;
         }
         refused
     }
 
     fn send(&self, member: &Member, number: i32) -> Result<()> {
-        // A child of ours that we have not waited for keeps its number, dead or alive.
-        if matches!(self.hold, Hold::Parent { keeper } if member.parent == keeper) {
-            return process::kill(member.pid, number);
-        }
-        // The handle is taken first, then the start time is compared: so the handle is the member's, or dead.
         let handle = process::handle(member.pid)?;
         match procfs::stat(member.pid) {
             Some(stat) if stat.start_ticks == member.start_ticks => process::kill_handle(&handle, number),
@@ -307,6 +356,11 @@ fn ending(status: i32) -> (Ended, i32) {
         0 => (Ended::Exited, status >> 8 & 0xff),
         signal => (Ended::Signaled, signal),
     }
+}
+
+/// The error that will be named if it stays alive; one that is gone has not refused.
+fn refusal(answer: Result<()>) -> i32 {
+    answer.err().filter(|error| *error == Errno::EPERM).map_or(0, |error| error.0)
 }
 
 /// The signals of a stop as bits of a receipt.

@@ -95,9 +95,6 @@ fn children_of_thread(pid: i32, thread: i32, each: &mut impl FnMut(i32)) -> Resu
     let mut child = 0;
     loop {
         let length = file::read(&list, &mut buffer)?;
-        if length == 0 {
-            return Ok(());
-        }
         for &byte in buffer.get(..length).unwrap_or_default() {
             if byte.is_ascii_digit() {
                 child = child * 10 + i32::from(byte - b'0');
@@ -105,6 +102,10 @@ fn children_of_thread(pid: i32, thread: i32, each: &mut impl FnMut(i32)) -> Resu
                 each(child);
                 child = 0;
             }
+        }
+        // A list of this kind is cut only by the buffer (seq_file fills it if it can).
+        if length < buffer.len() {
+            return Ok(());
         }
     }
 }

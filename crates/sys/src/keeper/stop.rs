@@ -2,7 +2,7 @@
 
 use super::Keeper;
 use super::crash::crash;
-use super::members::{Members, bit};
+use super::members::{Members, Order, bit};
 use super::receipts;
 use crate::form::record::Cause;
 use crate::form::spec::Leftovers;
@@ -59,20 +59,20 @@ impl Keeper {
         };
         let firm_at_ms = now_ms + grace_ms;
         let mut stop = Stop { cause, began_ms: now_ms, firm_at_ms, members, signals: 0, reaped: 0 };
-        self.ask(&mut stop);
+        // Without a grace nobody could act on TERM.
+        if grace_ms > 0 {
+            self.ask(&mut stop);
+        }
         crash!("keeper.after-term");
         self.stop = Some(stop);
     }
 
     /// TERM, and CONT so that a stopped process can act on it.
     fn ask(&mut self, stop: &mut Stop) {
-        stop.members.scan();
-        let main = self.ledger.record.main.pid;
         let only_main = self.head.term_main_only && !self.main_over;
-        for number in [signal::TERM, signal::CONT] {
-            stop.members.signal(number, |member| !only_main || member.pid == main);
-            stop.signals |= bit(number);
-        }
+        let only = if only_main { self.ledger.record.main.pid } else { 0 };
+        stop.members.scan(Order { signals: [signal::TERM, signal::CONT], only, frozen: false });
+        stop.signals |= bit(signal::TERM) | bit(signal::CONT);
     }
 
     /// Ends the stop under way: kills what is left, writes the receipt and says so in the record.
@@ -108,13 +108,13 @@ impl Keeper {
                 continue;
             }
             empty = 0;
-            let denied = stop.members.signal(signal::KILL, |_| true);
+            let denied = stop.members.kill_frozen();
             stop.signals |= bit(signal::KILL);
             crash!("keeper.after-kill");
             refused = if denied == alive { refused + 1 } else { 0 };
             self.wait_for_deaths(stop);
             if refused >= REFUSED_ROUNDS || time::mono_ms() > deadline_ms {
-                stop.members.scan();
+                stop.members.scan(Order::default());
                 return false;
             }
         }
@@ -162,14 +162,14 @@ impl Keeper {
 /// Stops every member, again and again until no new one appears. A fork(2) does not return while a signal is pending,
 /// so a round after which nobody is new has everybody.
 fn freeze(stop: &mut Stop) -> usize {
-    let mut alive = stop.members.scan();
+    let halt = Order { signals: [signal::STOP, 0], ..Order::default() };
+    let mut alive = stop.members.scan(halt);
     for _ in 0..FREEZE_ROUNDS {
         if alive == 0 {
             break;
         }
-        stop.members.signal(signal::STOP, |member| member.state != b'T');
         stop.signals |= bit(signal::STOP);
-        alive = stop.members.scan();
+        alive = stop.members.scan(Order { frozen: true, ..halt });
         if stop.members.fresh == 0 {
             break;
         }

@@ -6,7 +6,7 @@ use super::Keeper;
 use super::asked;
 use super::capture::Capture;
 use super::crash::crash;
-use super::members::{Hold, Member, Members};
+use super::members::{Hold, Member, Members, Order};
 use super::news::News;
 use super::procfs;
 use super::spec_file::Spec;
@@ -163,7 +163,7 @@ impl Keeper {
             return;
         }
         let Ok(mut members) = Members::new(self.hold) else { return };
-        members.scan();
+        members.scan(Order::default());
         let alive = |member: &&Member| member.ended == Ended::Alive;
         let mut whos =
             members.all().iter().filter(alive).map(|member| Who { pid: member.pid, start_ticks: member.start_ticks });

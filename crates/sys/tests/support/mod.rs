@@ -357,6 +357,18 @@ pub fn reap(pid: i32) -> i32 {
     status.as_raw()
 }
 
+/// The living processes that have the task's cookie in their environment.
+pub fn bearers(id: &str) -> Vec<i32> {
+    let cookie = format!("RINGBACK_ID={id}");
+    let processes = fs::read_dir("/proc").unwrap().flatten();
+    let pids = processes.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+    let bears = |pid: &i32| {
+        let environ = fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
+        environ.split(|&byte| byte == 0).any(|entry| entry == cookie.as_bytes()) && is_alive(*pid)
+    };
+    pids.filter(bears).collect()
+}
+
 /// Whether a process is there and not a zombie.
 pub fn is_alive(pid: i32) -> bool {
     fs::read_to_string(format!("/proc/{pid}/stat"))
