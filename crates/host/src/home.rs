@@ -79,7 +79,7 @@ impl HomeError {
                 io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
                     "free some space on that disk, for example by `ringback prune`".to_owned()
                 }
-                _ => "`ringback doctor` looks at the home and says more".to_owned(),
+                _ => "set RINGBACK_HOME to another folder; `ringback doctor` says more".to_owned(),
             },
         }
     }

@@ -2,6 +2,8 @@
 //!
 //! After a change of the help: `RINGBACK_BLESS=1 cargo test -p ringback --test cli_reference`, then read the difference.
 
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -13,7 +15,8 @@ fn root() -> PathBuf {
 fn help(words: &[&str]) -> String {
     let out = Command::new(env!("CARGO_BIN_EXE_ringback")).args(words).env("COLUMNS", "100").output().unwrap();
     assert!(out.status.success(), "{words:?}");
-    String::from_utf8(out.stdout).unwrap().lines().map(|line| format!("{}\n", line.trim_end())).collect()
+    let text = String::from_utf8(out.stdout).unwrap();
+    text.lines().flat_map(|line| [line.trim_end(), "\n"]).collect()
 }
 
 /// The verbs, in the order of the help.
@@ -54,7 +57,7 @@ fn the_reference_is_the_help_of_every_verb() {
     assert!(all.len() >= 20, "{all:?}");
     for verb in all.iter().map(String::as_str).chain(nested) {
         let words: Vec<&str> = verb.split(' ').chain(["--help"]).collect();
-        page.push_str(&format!("\n## ringback {verb}\n\n```text\n{}```\n", help(&words)));
+        page.extend(["\n## ringback ", verb, "\n\n```text\n", &help(&words), "```\n"]);
     }
     let written = fs::read_to_string(root().join("docs/cli.md")).unwrap_or_default();
     compare("docs/cli.md", &written, &page);

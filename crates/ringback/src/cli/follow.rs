@@ -16,15 +16,20 @@ use crate::explain::{Done, EXIT_INTERRUPTED, Failure};
 use crate::render::{json as documents, task as render};
 
 /// What Ctrl-C means.
-pub(super) enum OnInterrupt {
+pub(super) enum OnInterrupt<'a> {
     /// Stop looking.
-    Leave,
+    Leave(&'a SignalFd),
     /// Once: SIGINT to the task. Twice: stop the task. Three times: leave it running.
-    Press,
+    Press(&'a SignalFd),
+}
+
+/// Takes Ctrl-C from now on. To be called before there is something that it could be meant for.
+pub(super) fn catch_interrupt() -> Result<SignalFd, Failure> {
+    Ok(SignalFd::block_and_open(&[SIGINT])?)
 }
 
 /// Streams a task that was just started, and mirrors its exit code.
-pub(super) fn run(door: Door, client: Client, task: &TaskObject) -> Done {
+pub(super) fn run(door: Door, client: Client, task: &TaskObject, interrupt: &SignalFd) -> Done {
     door.note(&format!(
         "{} is running; first Ctrl-C goes to it, the second stops it, the third leaves it running",
         task.id
@@ -34,7 +39,7 @@ pub(super) fn run(door: Door, client: Client, task: &TaskObject) -> Done {
     let mut out = BufWriter::new(io::stdout().lock());
     let mut printer = Printer::new(choice, &mut out);
     printer.event(json!({ "event": "started", "task": task }))?;
-    let ended = stream(door, client, task, 0, &mut printer, &OnInterrupt::Press)?;
+    let ended = stream(door, client, task, 0, &mut printer, &OnInterrupt::Press(interrupt))?;
     match ended {
         Some(ended) => Ok(render::exit_code(&ended)),
         None => Ok(EXIT_INTERRUPTED),
@@ -48,9 +53,9 @@ pub(super) fn stream(
     task: &TaskObject,
     from: u64,
     printer: &mut Printer<'_>,
-    on_interrupt: &OnInterrupt,
+    on_interrupt: &OnInterrupt<'_>,
 ) -> Result<Option<TaskObject>, Failure> {
-    let interrupt = SignalFd::block_and_open(&[SIGINT])?;
+    let (OnInterrupt::Leave(interrupt) | OnInterrupt::Press(interrupt)) = on_interrupt;
     let mut presses =
         Presses { door, id: task.id.clone(), session: client.caller().session.clone(), second: None, count: 0 };
     let mut follow = Follow::start(client, task)?;
@@ -121,22 +126,22 @@ struct Presses {
 
 impl Presses {
     /// Does what this press means; whether to leave.
-    fn leave(&mut self, on_interrupt: &OnInterrupt) -> Result<bool, Failure> {
+    fn leave(&mut self, on_interrupt: &OnInterrupt<'_>) -> Result<bool, Failure> {
         self.count += 1;
         let ids = vec![self.id.clone()];
         match (on_interrupt, self.count) {
-            (OnInterrupt::Press, 1) => {
+            (OnInterrupt::Press(_), 1) => {
                 self.door.note("SIGINT sent to the task; press again to stop it");
                 self.second()?.call(Request::Signal { ids, signal: SIGINT })?;
                 Ok(false)
             }
-            (OnInterrupt::Press, 2) => {
+            (OnInterrupt::Press(_), 2) => {
                 self.door.note("stopping the task; press again to leave it to itself");
                 // Not waited for: its end arrives where we look anyway.
                 self.second()?.begin(Request::Kill { ids, session: None, grace_ms: None })?;
                 Ok(false)
             }
-            (OnInterrupt::Press | OnInterrupt::Leave, _) => {
+            _ => {
                 say_still_running(self.door, &ids);
                 Ok(true)
             }

@@ -88,7 +88,9 @@ impl Logs {
             let choice = Choice { events: door.json.then(|| task.id.clone()), ..choice };
             let mut out = BufWriter::new(io::stdout().lock());
             let mut printer = Printer::new(choice, &mut out);
-            let ended = follow::stream(door, client, &task, from, &mut printer, &OnInterrupt::Leave)?;
+            let interrupt = follow::catch_interrupt()?;
+            let leave = OnInterrupt::Leave(&interrupt);
+            let ended = follow::stream(door, client, &task, from, &mut printer, &leave)?;
             return Ok(ended.map_or(EXIT_INTERRUPTED, |ended| self.exit_code(&ended)));
         }
         match output {

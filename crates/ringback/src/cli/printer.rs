@@ -56,6 +56,8 @@ struct Page<'a> {
     /// Whether the last thing printed ended its line, so that a mark begins one.
     at_line_start: bool,
     past_end: bool,
+    /// Whether the last part ended its line: parts of one line have one number.
+    line_ended: bool,
     /// Where the last byte that was looked at is.
     seen: u64,
     written: u64,
@@ -65,7 +67,19 @@ impl<'a> Printer<'a> {
     /// A printer of these choices.
     pub(super) fn new(choice: Choice, out: &'a mut dyn Write) -> Self {
         let lines = Lines::new(choice.only);
-        Self { lines, page: Page { choice, out, number: 0, at_line_start: true, past_end: false, seen: 0, written: 0 } }
+        Self {
+            lines,
+            page: Page {
+                choice,
+                out,
+                number: 0,
+                at_line_start: true,
+                past_end: false,
+                line_ended: true,
+                seen: 0,
+                written: 0,
+            },
+        }
     }
 
     /// What was chosen.
@@ -131,9 +145,10 @@ impl Page<'_> {
     }
 
     fn is_chosen(&mut self, line: &Line<'_>) -> bool {
-        self.number += 1;
+        self.number += u64::from(self.line_ended);
+        self.line_ended = line.bytes.ends_with(b"\n");
         if let Some(range) = self.choice.lines {
-            self.past_end = self.number >= range.to;
+            self.past_end = self.number > range.to || (self.number == range.to && self.line_ended);
             if self.number < range.from || self.number > range.to {
                 return false;
             }
@@ -158,13 +173,15 @@ impl LineSink for Page<'_> {
         }
         if self.choice.timestamps {
             let stamp = line.wall_ms.map_or_else(|| "-".to_owned(), time);
-            self.write(format!("{stamp} ").as_bytes(), line.stream)?;
+            let start = if self.at_line_start { "" } else { "\n" };
+            self.write(format!("{start}{stamp} ").as_bytes(), line.stream)?;
         }
         self.write(line.bytes, line.stream)
     }
 
     fn gap(&mut self, gap: &Gap) -> io::Result<()> {
         self.seen = gap.to;
+        self.line_ended = true;
         if let Some(task) = &self.choice.events {
             let event = json!({ "event": "gap", "task": task, "from": gap.from, "to": gap.to, "why": gap.why });
             return writeln!(self.out, "{}", document(event));

@@ -28,15 +28,15 @@ pub(crate) struct Retry {
 impl Retry {
     /// Runs it again.
     pub(crate) fn perform(self, door: Door) -> Done {
+        let interrupt = if self.follow || self.wait { Some(follow::catch_interrupt()?) } else { None };
         let mut client = door::client(self.session.as_deref())?;
         let Reply::Task { task, existing } = client.call(Request::Retry { id: self.id })? else {
             return Err(door::unexpected());
         };
-        if self.follow {
-            return follow::run(door, client, &task);
-        }
-        if self.wait {
-            return wait::until_end(door, client, &task);
+        match interrupt {
+            Some(interrupt) if self.follow => return follow::run(door, client, &task, &interrupt),
+            Some(interrupt) => return wait::until_end(door, client, &task, &interrupt),
+            None => {}
         }
         run::say_started(door, &task, existing, false)?;
         Ok(0)

@@ -150,18 +150,19 @@ impl Run {
     pub(crate) fn perform(self, door: Door) -> Done {
         let request = self.request()?;
         let problem = problem(&request);
+        let interrupt = if self.follow || self.wait { Some(follow::catch_interrupt()?) } else { None };
         let mut client = door::client(self.session.as_deref())?;
         let Reply::Task { task, existing } = client.call(Request::Run(Box::new(request)))? else {
             return Err(door::unexpected());
         };
-        let done = if self.follow {
-            follow::run(door, client, &task)
-        } else if self.wait {
-            wait::until_end(door, client, &task)
-        } else {
-            say_started(door, &task, existing, problem.is_some())?;
-            self.warn_of_same_name(door, &mut client, &task);
-            Ok(0)
+        let done = match interrupt {
+            Some(interrupt) if self.follow => follow::run(door, client, &task, &interrupt),
+            Some(interrupt) => wait::until_end(door, client, &task, &interrupt),
+            None => {
+                say_started(door, &task, existing, problem.is_some())?;
+                self.warn_of_same_name(door, &mut client, &task);
+                Ok(0)
+            }
         };
         if let Some((message, hint)) = problem {
             door.warn(&message, &hint);

@@ -8,10 +8,10 @@ use ringback_host::client::Client;
 use ringback_host::client::output;
 use ringback_host::quantity::millis;
 use ringback_host::wire::{Request, TaskObject};
-use ringback_sys::signals::{SIGINT, SignalFd};
+use ringback_sys::signals::SignalFd;
 
 use super::door::{self, Door, Tasks, heard, tasks};
-use super::value;
+use super::{follow, value};
 use crate::explain::{Done, EXIT_FAILED, EXIT_INTERRUPTED, EXIT_TIMED_OUT};
 use crate::render::{json, task as render};
 
@@ -41,9 +41,9 @@ pub(crate) struct Wait {
 impl Wait {
     /// Waits.
     pub(crate) fn perform(self, door: Door) -> Done {
+        let interrupt = follow::catch_interrupt()?;
         let mut client = door::client(self.session.as_deref())?;
         let request = Request::Wait { ids: self.ids.clone(), any: self.any, timeout_ms: self.timeout.map(millis) };
-        let interrupt = SignalFd::block_and_open(&[SIGINT])?;
         let Some(reply) = client.call_until(request, interrupt.as_fd())? else {
             return Ok(say_still_running(door, &self.ids));
         };
@@ -67,12 +67,11 @@ impl Wait {
 }
 
 /// Waits for a task that was just started, and mirrors it.
-pub(super) fn until_end(door: Door, mut client: Client, task: &TaskObject) -> Done {
+pub(super) fn until_end(door: Door, mut client: Client, task: &TaskObject, interrupt: &SignalFd) -> Done {
     if !door.json {
         door::out(&format!("{}\n", task.id))?;
     }
     let ids = vec![task.id.clone()];
-    let interrupt = SignalFd::block_and_open(&[SIGINT])?;
     let request = Request::Wait { ids: ids.clone(), any: false, timeout_ms: None };
     let Some(reply) = client.call_until(request, interrupt.as_fd())? else {
         return Ok(say_still_running(door, &ids));

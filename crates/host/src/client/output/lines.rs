@@ -7,7 +7,7 @@ use super::{Gap, Piece, Stream};
 /// The longest line that is held together; a longer one is given out in parts of this size, so that memory stays constant.
 pub const LINE_BYTES_MAX: usize = 1 << 20;
 
-/// One line, or a part of an endless one.
+/// One line, or a part of one: where it is endless, where the other stream came in between, or at a gap.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Line<'a> {
     /// Where it begins in the output.
@@ -82,6 +82,10 @@ impl Lines {
         wall_ms: Option<u64>,
         sink: &mut dyn LineSink,
     ) -> io::Result<()> {
+        if !self.partial.is_empty() && self.stream != stream {
+            // The other stream came in between: each part keeps the name of its own.
+            self.flush(sink)?;
+        }
         if self.partial.is_empty() {
             if part.last() == Some(&b'\n') {
                 return sink.line(Line { offset, bytes: part, stream, wall_ms });
@@ -134,6 +138,12 @@ mod tests {
         let entries = [(0, 1, Stream::Stdout), (3, 2, Stream::Stderr), (7, 3, Stream::Stdout)];
         assert_eq!(check(b"outerr\nput\n", &entries, &[], Some(Stream::Stdout)), ["0 output$ 1"]);
         assert_eq!(check(b"outerr\nput\n", &entries, &[], Some(Stream::Stderr)), ["3 err$ 2"]);
+    }
+
+    #[test]
+    fn a_line_that_the_other_stream_interrupts_comes_in_parts() {
+        let entries = [(0, 1, Stream::Stdout), (3, 2, Stream::Stderr), (7, 3, Stream::Stdout)];
+        assert_eq!(check(b"outerr\nput\n", &entries, &[], None), ["0 out 1", "3 err$ 2", "7 put$ 3"]);
     }
 
     #[test]

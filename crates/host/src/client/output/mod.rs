@@ -105,7 +105,8 @@ impl Output {
         }
     }
 
-    /// Gives every piece of `range` to `sink`, and says where it stopped (before the end where the file is shorter).
+    /// Gives every piece of `range` to `sink`, and says where it stopped: before the end where the file is
+    /// shorter, after it where a gap goes on.
     ///
     /// With `labels`, pieces are split where the stream or the time changes; without, the index is not read.
     pub fn scan(
@@ -135,7 +136,7 @@ impl Output {
             }
             at += count as u64;
         }
-        Ok(at.min(range.end))
+        Ok(at)
     }
 
     /// Splits bytes where the index does. An entry is written before its bytes, so what was read is in the index already.
@@ -272,6 +273,7 @@ pub(super) mod tests {
         let mut sample = sample(b"head\0\0\0\0tail", &[], &[(4, 8)]);
         assert_eq!(pieces(&mut sample, 0..12, false), ["0 head Merged None", "gap 4..8", "8 tail Merged None"]);
         assert_eq!(pieces(&mut sample, 5..12, false), ["gap 4..8", "8 tail Merged None"]);
+        assert_eq!(sample.output.scan(0..6, false, &mut |_| Ok(())).unwrap(), 8, "a gap is not told in parts");
         assert_eq!(sample.output.read(0..12).unwrap(), b"headtail");
     }
 

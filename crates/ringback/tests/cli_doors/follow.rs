@@ -1,0 +1,98 @@
+//! Streams: what is mirrored, what Ctrl-C means, and what a dead daemon changes (nothing).
+
+use serde_json::Value;
+
+use crate::home::{Home, Running, seq};
+
+/// Waits without a child, which would have something of its own to say about signals.
+const FOR_EVER: &str = "mkfifo never; exec 3<>never; echo up; while :; do read x <&3; done";
+
+#[test]
+fn run_f_streams_every_byte_and_mirrors_the_exit_code() {
+    let home = Home::new();
+    let said = home.say(&["run", "-f", "-c", "seq 1 20000; echo err >&2; exit 7"]);
+    let expected = seq(20_000) + "err\n";
+    assert_eq!((said.code, said.out == expected), (Some(7), true), "{}", said.err);
+    assert!(said.err.contains("FAILED exit 7"), "{}", said.err);
+    let apart = home.say(&["run", "-f", "-q", "--split", "-c", "echo out; echo err >&2"]);
+    assert_eq!((apart.out.as_str(), apart.err.as_str()), ("out\n", "err\n"));
+    assert_eq!(home.say(&["ps", "-q"]).out, "", "what was shown to its own session is heard");
+}
+
+#[test]
+fn the_first_ctrl_c_goes_to_the_task_and_the_second_stops_it() {
+    let home = Home::new();
+    let script = format!("trap 'echo got int' INT; trap 'echo got term; exit 9' TERM; {FOR_EVER}");
+    let mut client = Running::start(home.client(&["run", "-f", "-c", &script]));
+    assert_eq!(client.line(), "up\n");
+    client.press_ctrl_c();
+    assert_eq!(client.line(), "got int\n");
+    client.press_ctrl_c();
+    assert_eq!(client.line(), "got term\n");
+    let said = client.end();
+    assert_eq!(said.code, Some(9), "{said:?}");
+    assert!(said.err.contains("KILLED"), "{said:?}");
+}
+
+#[test]
+fn the_third_ctrl_c_leaves_the_task_to_itself() {
+    let home = Home::new();
+    let script = format!("trap 'echo int' INT; trap 'echo term' TERM; {FOR_EVER}");
+    let mut client = Running::start(home.client(&["run", "-f", "--grace", "1h", "-c", &script]));
+    assert_eq!(client.line(), "up\n");
+    for answer in ["int\n", "term\n"] {
+        client.press_ctrl_c();
+        assert_eq!(client.line(), answer);
+    }
+    client.press_ctrl_c();
+    let said = client.end();
+    assert_eq!(said.code, Some(130), "{said:?}");
+    let id = home.say(&["ps", "-q"]).out.trim().to_owned();
+    assert!(said.err.ends_with(&format!("still running: ringback kill {id}\n")), "{said:?}");
+}
+
+#[test]
+fn ctrl_c_on_logs_f_stops_the_looking_and_not_the_task() {
+    let home = Home::new();
+    let id = home.run(&["-c", "echo up; exec sleep 1000"]);
+    let mut client = Running::start(home.client(&["logs", "-f", &id]));
+    assert_eq!(client.line(), "up\n");
+    client.press_ctrl_c();
+    let said = client.end();
+    assert_eq!((said.code, said.err), (Some(130), format!("still running: ringback kill {id}\n")));
+    assert_eq!(home.say(&["show", "--json", &id]).json()["state"], "running");
+}
+
+#[test]
+fn a_stream_goes_on_when_the_daemon_is_killed_in_the_middle() {
+    let home = Home::new();
+    let script = "mkfifo gate; echo before; read x < gate; echo after; exit 5";
+    let mut client = Running::start(home.client(&["run", "-f", "-c", script]));
+    assert_eq!(client.line(), "before\n");
+    home.kill_daemon();
+    std::fs::write(gate(&home), "go\n").unwrap();
+    assert_eq!(client.line(), "after\n");
+    let said = client.end();
+    assert_eq!(said.code, Some(5), "{said:?}");
+}
+
+fn gate(home: &Home) -> std::path::PathBuf {
+    home.client(&[]).get_current_dir().unwrap().join("gate")
+}
+
+#[test]
+fn a_json_stream_is_one_document_per_line() {
+    let home = Home::new();
+    let said = home.say(&["run", "-f", "--json", "--split", "-c", "echo out; echo err >&2; printf last; exit 3"]);
+    assert_eq!(said.code, Some(3), "{said:?}");
+    let events: Vec<Value> = said.out.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert!(events.iter().all(|event| event["schema"] == 1), "{said:?}");
+    let kinds: Vec<&str> = events.iter().map(|event| event["event"].as_str().unwrap()).collect();
+    assert_eq!((kinds.first(), kinds.last()), (Some(&"started"), Some(&"ended")));
+    let text = |stream: &str| -> String {
+        let of_stream = events.iter().filter(|event| event["stream"] == stream);
+        of_stream.map(|event| event["text"].as_str().unwrap()).collect()
+    };
+    assert_eq!((text("stdout").as_str(), text("stderr").as_str()), ("out\nlast", "err\n"));
+    assert_eq!(events.last().unwrap()["task"]["exit_code"], 3);
+}

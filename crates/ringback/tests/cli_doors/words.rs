@@ -1,0 +1,98 @@
+//! The words: one line that cannot be mistaken for an end, errors with hints, and the demo, which checks itself.
+
+use crate::home::Home;
+
+#[test]
+fn run_says_that_it_is_not_finished_and_how_to_wait() {
+    let home = Home::new();
+    let said = home.say(&["run", "-s", "s1", "--", "sleep", "1000"]);
+    let id = said.out.trim();
+    assert_eq!(id.len(), 12, "{said:?}");
+    let expected =
+        format!("running, NOT finished; its end will be told to session s1; wait for it with: ringback wait {id}\n");
+    assert_eq!((said.code, said.err), (Some(0), expected));
+    for quiet in [["run", "-q", "true"], ["run", "--json", "true"]] {
+        assert_eq!(home.say(&quiet).err, "");
+    }
+}
+
+#[test]
+fn a_program_that_is_not_there_is_recorded_with_a_warning() {
+    let home = Home::new();
+    let said = home.say(&["run", "echo a && echo b"]);
+    assert_eq!(said.code, Some(0));
+    let hint = "hint: a whole command line goes through a shell: ringback run -c 'echo a && echo b'\n";
+    assert!(said.err.contains("warning: ") && said.err.ends_with(hint), "{said:?}");
+    let waited = home.say(&["wait", said.out.trim()]);
+    assert_eq!(waited.code, Some(127));
+    assert!(waited.out.contains("NOT STARTED: program not found"), "{waited:?}");
+}
+
+#[test]
+fn the_same_label_twice_is_worth_a_word() {
+    let home = Home::new();
+    let first = home.run(&["-n", "build", "--", "sleep", "1000"]);
+    let said = home.say(&["run", "-n", "build", "--", "sleep", "1000"]);
+    assert!(said.err.contains(&format!("another task named `build` is live: {first}")), "{said:?}");
+}
+
+#[test]
+fn errors_are_lines_for_people_and_a_document_for_programs() {
+    let home = Home::new();
+    let said = home.say(&["show", "zzzz"]);
+    assert_eq!((said.code, said.out.as_str()), (Some(125), ""));
+    assert!(said.err.starts_with("error: no task has the id zzzz\nhint: "), "{said:?}");
+    let document = home.say(&["show", "zzzz", "--json"]).json();
+    assert_eq!((&document["schema"], &document["code"]), (&1.into(), &"unknown_id".into()));
+    assert!(document["hint"].is_string());
+    let usage = home.say(&["run", "--json", "--timeout", "soon", "true"]);
+    assert_eq!((usage.code, usage.json()["code"].as_str()), (Some(2), Some("usage")));
+}
+
+#[test]
+fn a_home_that_cannot_be_one_is_an_error_with_a_hint() {
+    let home = Home::new();
+    for place in ["/dev/null", "/proc/nowhere", "relative"] {
+        let said: crate::home::Said = home.client(&["ps"]).env("RINGBACK_HOME", place).output().unwrap().into();
+        assert_eq!(said.code, Some(125), "{said:?}");
+        assert!(said.err.starts_with("error: ") && said.err.contains("RINGBACK_HOME"), "{said:?}");
+    }
+    let mut nowhere = home.client(&["ps"]);
+    let said: crate::home::Said = nowhere.env_remove("RINGBACK_HOME").env_remove("HOME").output().unwrap().into();
+    assert!(said.err.starts_with("error: cannot tell where the home is"), "{said:?}");
+}
+
+#[test]
+fn doctor_looks_and_finds_nothing_wrong_here() {
+    let home = Home::new();
+    home.ended(&["--", "true"]);
+    let said = home.say(&["doctor", "--json"]);
+    assert_eq!(said.code, Some(0), "{said:?}");
+    let checks = said.json()["checks"].as_array().unwrap().clone();
+    let verdict = |name: &str| checks.iter().find(|check| check["name"] == name).unwrap()["verdict"].clone();
+    assert_eq!((verdict("home"), verdict("daemon")), ("ok".into(), "ok".into()));
+    assert_eq!(verdict("program"), "warn", "nobody put ringback on the PATH of a test");
+    let broken: crate::home::Said = home.client(&["doctor"]).env("RINGBACK_HOME", "/dev/null").output().unwrap().into();
+    assert!(broken.code == Some(1) && broken.out.contains("FAIL"), "{broken:?}");
+}
+
+#[test]
+fn the_demo_holds_and_leaves_nothing() {
+    let home = Home::new();
+    let dir = tempfile::tempdir().unwrap();
+    let output = home.client(&["demo", "--json"]).env("TMPDIR", dir.path()).output().unwrap();
+    let said: crate::home::Said = output.into();
+    assert_eq!((said.code, &said.json()["holds"]), (Some(0), &true.into()), "{said:?}");
+    assert!(said.json()["checks"].as_array().unwrap().len() >= 13);
+    assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0);
+}
+
+#[test]
+fn completions_and_man_pages_are_made_from_the_command_line() {
+    let home = Home::new();
+    assert!(home.say(&["completions", "bash"]).out.contains("_ringback"));
+    assert!(home.say(&["man"]).out.contains(".TH ringback"));
+    let dir = tempfile::tempdir().unwrap();
+    assert_eq!(home.say(&["man", "--dir", dir.path().to_str().unwrap()]).code, Some(0));
+    assert!(dir.path().join("ringback-run.1").exists() && dir.path().join("ringback.1").exists());
+}
