@@ -9,6 +9,7 @@ use crate::raw::{file, process, signal};
 
 impl Keeper {
     /// Reads on from the last request that was carried out.
+    #[inline(never)]
     pub(super) fn read_requests(&mut self) {
         while let Some(entry) = entry_at(self.ledger.record.requests_done) {
             self.ledger.record.requests_done += 1;

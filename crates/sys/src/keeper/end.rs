@@ -80,6 +80,7 @@ impl Keeper {
     }
 
     /// Tells what can be told now; whether nothing is left to keep.
+    #[inline(never)]
     pub(super) fn settle(&mut self, now_ms: u64) -> bool {
         if !self.main_over || self.stop.is_some() {
             return false;

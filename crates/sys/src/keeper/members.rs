@@ -221,7 +221,7 @@ impl Members {
             let answer = match handle {
                 Some(handle) => process::kill_handle(handle, number),
                 None if self.is_child_of_ours(member.parent) => process::kill(member.pid, number),
-                None => self.send(&member, number),
+                None => send(&member, number),
             };
             self.list.values_mut()[at].errno = refusal(answer);
         }
@@ -315,21 +315,13 @@ impl Members {
             let answer = match self.hold {
                 // Below us nobody but us can wait for it while its parent is stopped, so it keeps its number.
                 Hold::Parent { .. } => process::kill(member.pid, signal::KILL),
-                Hold::Marks { .. } => self.send(&member, signal::KILL),
+                Hold::Marks { .. } => send(&member, signal::KILL),
             };
             let errno = refusal(answer);
             refused += usize::from(errno != 0);
             self.list.values_mut()[place].errno = errno;
         }
         refused
-    }
-
-    fn send(&self, member: &Member, number: i32) -> Result<()> {
-        let handle = process::handle(member.pid)?;
-        match procfs::stat(member.pid) {
-            Some(stat) if stat.start_ticks == member.start_ticks => process::kill_handle(&handle, number),
-            _ => Ok(()),
-        }
     }
 
     /// All that were seen, the living and the dead, in the order in which they were found.
@@ -355,6 +347,15 @@ fn ending(status: i32) -> (Ended, i32) {
     match status & 0x7f {
         0 => (Ended::Exited, status >> 8 & 0xff),
         signal => (Ended::Signaled, signal),
+    }
+}
+
+/// The handle is taken first, then the start time is compared: so the handle is the member's, or dead.
+fn send(member: &Member, number: i32) -> Result<()> {
+    let handle = process::handle(member.pid)?;
+    match procfs::stat(member.pid) {
+        Some(stat) if stat.start_ticks == member.start_ticks => process::kill_handle(&handle, number),
+        _ => Ok(()),
     }
 }
 

@@ -46,13 +46,14 @@ pub fn run(arguments: [Option<&CStr>; 3], crash: Option<&'static CStr>) -> i32 {
     #[cfg(not(crash_points))]
     let _ = crash;
     let [_, Some(id), how] = arguments else { return start::EXIT_USAGE };
-    let keeper = if how == Some(c"takeover") { takeover::begin(id) } else { start::begin(id) };
-    match keeper {
-        Ok(mut keeper) => {
+    let mut keeper = if how == Some(c"takeover") { takeover::begin(id) } else { start::begin(id) };
+    // Borrowed, not moved: a second copy would cost each keeper a page of stack for its whole life.
+    match &mut keeper {
+        Ok(keeper) => {
             keeper.serve();
             0
         }
-        Err(code) => code,
+        Err(code) => *code,
     }
 }
 
@@ -79,6 +80,9 @@ struct Keeper {
 
 impl Keeper {
     /// Waits and acts until the tree is empty and the output complete.
+    ///
+    /// What waits has a small frame and what acts is never inlined into it, so that the stack of a waiting keeper is
+    /// two pages.
     fn serve(&mut self) {
         self.read_requests();
         loop {
@@ -96,6 +100,7 @@ impl Keeper {
         }
     }
 
+    #[inline(never)]
     fn wait(&mut self, now_ms: u64) {
         let [first, second] = self.capture.slots();
         let signals = poll::Slot::new(self.signals.number(), poll::IN);
@@ -105,9 +110,13 @@ impl Keeper {
         if timeout_ms != Some(0) {
             memory::forget_stack();
         }
-        if poll::wait(&mut slots, timeout_ms).is_err() {
-            return;
+        if poll::wait(&mut slots, timeout_ms).is_ok() {
+            self.act_on(slots);
         }
+    }
+
+    #[inline(never)]
+    fn act_on(&mut self, slots: [poll::Slot; 5]) {
         if slots[3].ready != 0 {
             self.news.retry();
         }
@@ -133,6 +142,7 @@ impl Keeper {
         [telling, self.witness_at_ms(), self.wall_at_ms(), self.idle_at_ms()].into_iter().flatten().min()
     }
 
+    #[inline(never)]
     fn run_timers(&mut self, now_ms: u64) {
         self.give_up_witness(now_ms);
         if let Some(stop) = &self.stop {

@@ -23,6 +23,7 @@ pub(super) const EXIT_NOT_NEEDED: i32 = 3;
 pub(super) const EXIT_START_FAILED: i32 = 4;
 
 /// Starts the task of the working directory, if nobody ever did.
+#[inline(never)]
 pub(super) fn begin(id: &CStr) -> core::result::Result<Keeper, i32> {
     let mut ledger = settle_in()?;
     if ledger.record.phase != Phase::New {

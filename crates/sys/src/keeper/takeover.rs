@@ -32,6 +32,7 @@ pub(super) struct Watched {
 }
 
 /// Takes up the task of the working directory, if it was started and is not over.
+#[inline(never)]
 pub(super) fn begin(id: &CStr) -> Result<Keeper, i32> {
     let mut ledger = start::settle_in()?;
     let phase = ledger.record.phase;

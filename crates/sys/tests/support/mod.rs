@@ -54,6 +54,8 @@ pub struct Order {
     pub arguments: Vec<Vec<u8>>,
     pub variables: Vec<String>,
     pub crash: Option<String>,
+    /// Where the home is made; else in the temporary directory.
+    pub root: Option<PathBuf>,
     /// The daemon holds the FIFOs open for reading, so that a killed keeper loses nothing.
     pub hold_output: bool,
 }
@@ -73,6 +75,7 @@ impl Order {
             arguments: arguments.iter().map(|a| a.as_bytes().to_vec()).collect(),
             variables: vec![format!("PATH={path}"), cookie],
             crash: None,
+            root: None,
             hold_output: true,
         }
     }
@@ -107,7 +110,7 @@ impl Order {
 
     /// Makes the folder, without a keeper.
     pub fn prepare(mut self) -> Task {
-        let home = tempfile::tempdir().unwrap();
+        let home = self.root.as_ref().map_or_else(tempfile::tempdir, tempfile::tempdir_in).unwrap();
         let folder = home.path().join("t").join(&self.id[..2]).join(&self.id);
         fs::create_dir_all(&folder).unwrap();
         fifo(&home.path().join("news"));
@@ -325,19 +328,28 @@ impl Task {
 impl Drop for Task {
     fn drop(&mut self) {
         let Some(keeper) = self.keeper else { return };
-        if std::thread::panicking() {
-            kill(keeper, Signal::KILL);
-        } else {
-            self.stop(0);
+        if std::thread::panicking() || !matches!(self.record().phase, Phase::Closed | Phase::StartFailed) {
+            self.kill_tree(keeper);
         }
         reap(keeper);
     }
 }
 
+impl Task {
+    /// For a test that has no use for the rest of its task.
+    fn kill_tree(&self, keeper: i32) {
+        kill(keeper, Signal::KILL);
+        for pid in bearers(&self.id) {
+            kill(pid, Signal::KILL);
+        }
+    }
+}
+
 /// Signals a process that this one has not yet waited for.
 pub fn kill(pid: i32, signal: Signal) {
-    let handle = pidfd_open(Pid::from_raw(pid).unwrap(), PidfdFlags::empty()).unwrap();
-    let _ = pidfd_send_signal(&handle, signal);
+    if let Ok(handle) = pidfd_open(Pid::from_raw(pid).unwrap(), PidfdFlags::empty()) {
+        let _ = pidfd_send_signal(&handle, signal);
+    }
 }
 
 /// The exit code in a status word.
