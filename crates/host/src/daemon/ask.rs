@@ -12,11 +12,12 @@ use ringback_sys::form::request::{Ask, Request as KeeperRequest};
 use ringback_sys::{identity, process};
 
 use super::Daemon;
-use super::answer::{Say, Tell};
+use super::error::store_fault;
 use super::round::Act;
+use super::tell::{Say, Tell};
 use super::wait::{Until, Wait, What};
 use crate::client::FAULT_OLDER_DAEMON;
-use crate::store::{Ack, Found, Record, StoreError};
+use crate::store::{Ack, Found, Record};
 use crate::wire::{Call, Caller, Fault, PROTOCOL, Reply, Request, VERSION};
 
 impl Daemon {
@@ -367,14 +368,4 @@ pub(super) fn check_session(session: &str) -> Result<(), Fault> {
         message: format!("{session:?} cannot be the name of a session"),
         hint: Some("a session's name is one line of 1 to 256 bytes".into()),
     })
-}
-
-/// The store failed where a client waits for an answer.
-pub(super) fn store_fault(error: &StoreError) -> Fault {
-    let cause = std::error::Error::source(error).map(|cause| format!(": {cause}")).unwrap_or_default();
-    Fault {
-        code: "store_failed".into(),
-        message: format!("cannot read the database: {error}{cause}"),
-        hint: Some("`ringback doctor` looks at the home".into()),
-    }
 }

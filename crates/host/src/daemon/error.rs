@@ -4,6 +4,7 @@ use std::io;
 
 use crate::home::HomeError;
 use crate::store::StoreError;
+use crate::wire::Fault;
 
 /// Why a daemon cannot start or go on.
 #[derive(Debug, thiserror::Error)]
@@ -56,4 +57,14 @@ impl DaemonError {
 /// Names the act of a failed call.
 pub(super) fn machine(act: &'static str) -> impl Fn(io::Error) -> DaemonError {
     move |source| DaemonError::Machine { act, source }
+}
+
+/// The store failed where a client waits for an answer.
+pub(super) fn store_fault(error: &StoreError) -> Fault {
+    let cause = std::error::Error::source(error).map(|cause| format!(": {cause}")).unwrap_or_default();
+    Fault {
+        code: "store_failed".into(),
+        message: format!("cannot read the database: {error}{cause}"),
+        hint: Some("`ringback doctor` looks at the home".into()),
+    }
 }

@@ -19,6 +19,7 @@ mod sessions;
 mod sight;
 mod start;
 mod stdin;
+mod tell;
 mod view;
 mod wait;
 

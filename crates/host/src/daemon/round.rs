@@ -11,8 +11,8 @@ use ringback_core::outcome::Outcome;
 use ringback_core::task::Stop;
 use ringback_sys::{process, signals};
 
-use super::answer::{Say, Tell};
 use super::crash::crash_point;
+use super::tell::{Say, Tell};
 use super::{Daemon, sight, view};
 use crate::store::{Record, StoreError, StoredStop};
 use crate::wire::Fault;

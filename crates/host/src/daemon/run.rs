@@ -9,11 +9,12 @@ use ringback_sys::process;
 use serde_bytes::ByteBuf;
 
 use super::Daemon;
-use super::answer::Say;
-use super::ask::{check_session, store_fault};
+use super::ask::check_session;
 use super::crash::crash_point;
+use super::error::store_fault;
 use super::folder::{self, Private};
 use super::live::Live;
+use super::tell::{Say, Tell};
 use crate::store::{Asked, Row, StoredCommand};
 use crate::wire::{Caller, Command, Fault, RunRequest};
 
@@ -87,7 +88,7 @@ impl Daemon {
         };
         let begun = matches!(say, Say::Task { existing: false, .. });
         self.apply(effects);
-        self.round.tells.push(super::answer::Tell { to, say: if begun { Say::Begun(id) } else { say } });
+        self.round.tells.push(Tell { to, say: if begun { Say::Begun(id) } else { say } });
         Ok(())
     }
 

@@ -1,0 +1,84 @@
+//! What is to be told to whom, once a round is recorded.
+
+use mio::Token;
+use ringback_core::id::TaskId;
+
+use crate::wire::{Caller, Fault, Reply, Request};
+
+/// One thing to tell one client.
+pub(super) struct Tell {
+    /// Whom.
+    pub to: Token,
+    /// What.
+    pub say: Say,
+}
+
+/// What to tell. The last ones are about a change, and true only once it is recorded.
+pub(super) enum Say {
+    /// This.
+    Reply(Reply),
+    /// One task as it stands.
+    Task {
+        /// Which.
+        id: TaskId,
+        /// An older task of the same key answers.
+        existing: bool,
+    },
+    /// Several tasks as they stand.
+    Tasks {
+        /// Which.
+        ids: Vec<TaskId>,
+        /// The wait ran out.
+        timed_out: bool,
+        /// What could not be done.
+        faults: Vec<Fault>,
+    },
+    /// Something that is only read.
+    Read(Box<Request>),
+    /// Unheard notices, now or when there are some.
+    Inbox {
+        /// Who asked.
+        caller: Caller,
+        /// At most this many.
+        limit: u32,
+        /// How long to wait for a first one.
+        wait_ms: u64,
+    },
+    /// A session as it stands.
+    Session(String),
+    /// A task that was asked for in this round.
+    Begun(TaskId),
+    /// How many notices these `Ack` records of the round acknowledged.
+    Acknowledged {
+        /// The first of them.
+        first: usize,
+        /// How many.
+        count: usize,
+    },
+    /// A change was made.
+    Changed(Reply),
+}
+
+impl Say {
+    /// Whether it needs nothing but the record.
+    pub(super) fn is_true_once_recorded(&self) -> bool {
+        matches!(self, Self::Begun(_))
+    }
+}
+
+impl Tell {
+    /// The round could not be recorded: whoever asked for a change is told so.
+    pub(super) fn refuse_change(&mut self, fault: &Fault) {
+        match self.say {
+            Say::Begun(_) | Say::Acknowledged { .. } | Say::Changed(_) => {
+                self.say = Say::Reply(Reply::Fault(fault.clone()));
+            }
+            Say::Reply(_)
+            | Say::Task { .. }
+            | Say::Tasks { .. }
+            | Say::Read(_)
+            | Say::Inbox { .. }
+            | Say::Session(_) => {}
+        }
+    }
+}
