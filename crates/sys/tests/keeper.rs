@@ -1,5 +1,4 @@
 //! The keeper with real processes: a start happens once, an end is exact, and the output is whole.
-#![expect(clippy::unwrap_used, reason = "a test that cannot set up its task has failed")]
 
 mod support;
 

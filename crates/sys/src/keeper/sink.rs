@@ -87,7 +87,9 @@ impl Sink {
     }
 
     fn splice(&mut self, pipe: &Fd, ledger: &mut Ledger) -> Result<usize> {
-        let answer = file::splice(pipe, &self.file, Some(self.length), MOVE_MAX);
+        // With a cap the file is over it by one move at most, and then trimmed.
+        let most = if self.cap == 0 { MOVE_MAX } else { usize::try_from(self.cap / 4).unwrap_or(MOVE_MAX) };
+        let answer = file::splice(pipe, &self.file, Some(self.length), most.clamp(PIECE_BYTES, MOVE_MAX));
         if answer == Err(Errno::EINVAL) {
             self.by_copy = true;
             return self.copy_piece(pipe, ledger);
