@@ -179,7 +179,9 @@ impl Daemon {
             }
         }
         self.round.acts.retain(|act| !matches!(act, Act::Delete(_)));
-        self.round.retry_at_ms = Some(process::monotonic_ms() + RETRY_MS);
+        // If nothing is left to be written, nothing is held up.
+        let waits = !self.round.records.is_empty();
+        self.round.retry_at_ms = waits.then(|| process::monotonic_ms() + RETRY_MS);
         for tell in &mut self.round.tells {
             tell.refuse_change(&fault);
         }
