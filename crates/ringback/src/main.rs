@@ -2,6 +2,8 @@
 
 mod cli;
 mod explain;
+#[cfg(feature = "mcp")]
+mod mcp;
 mod render;
 
 use std::process::ExitCode;

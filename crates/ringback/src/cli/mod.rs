@@ -11,6 +11,8 @@ mod inbox;
 mod kill;
 mod logs;
 mod man;
+#[cfg(feature = "mcp")]
+mod mcp;
 mod printer;
 mod prune;
 mod ps;
@@ -61,6 +63,7 @@ More:
   rm           Forget ended tasks and delete their output
   prune        Forget old ended tasks that nobody has still to hear of
   stats        Show counts of the daemon, or what tasks used
+  mcp          Serve an agent over MCP on stdin and stdout
   daemon       Run, stop or restart the daemon, or show its status
   completions  Print shell completions
   man          Print the man page, or write one per verb
@@ -110,6 +113,8 @@ enum Verb {
     Daemon(daemon::Daemon),
     Completions(completions::Completions),
     Man(man::Man),
+    #[cfg(feature = "mcp")]
+    Mcp(mcp::Mcp),
 }
 
 /// The command line, from the arguments of this process to its exit code.
@@ -149,6 +154,8 @@ fn perform(verb: Verb, door: Door) -> Done {
         Verb::Daemon(daemon) => daemon.perform(door),
         Verb::Completions(completions) => completions.perform(door),
         Verb::Man(man) => man.perform(door),
+        #[cfg(feature = "mcp")]
+        Verb::Mcp(mcp) => mcp.perform(door),
     }
 }
 

@@ -1,0 +1,278 @@
+//! The answer to a call, once in words and once as fields: what a client shows of it differs, so both say the same.
+
+use ringback_host::wire::{Notice, TaskObject};
+use rmcp::model::{CallToolResult, ContentBlock};
+use serde_json::{Map, Value, json};
+
+use super::excerpt::{self, Excerpt};
+use super::link::{Line, Shown};
+use crate::explain::Failure;
+use crate::render::{clean, receipt, task as render};
+
+/// How many unheard endings a result lists; the inbox has them all.
+const UNHEARD_MAX: usize = 5;
+/// How many notices are read to find those.
+const NOTICES_READ: u32 = 64;
+/// Longest label of a task.
+const LABEL_CHARS: usize = 60;
+
+/// What one call is answered.
+#[derive(Debug, Default)]
+pub(super) struct Answer {
+    /// What happened, in one line.
+    verdict: String,
+    /// Quoted output.
+    tail: String,
+    /// What to do next; empty where nothing needs to be done.
+    next: String,
+    fields: Map<String, Value>,
+    lines: Vec<String>,
+    unheard: Vec<String>,
+    is_error: bool,
+    shown: Vec<String>,
+    session: String,
+    /// The task of a `run` that goes on.
+    pub(super) unfinished: Option<Box<TaskObject>>,
+}
+
+impl Answer {
+    /// Only a verdict and what to do next.
+    pub(super) fn plain(verdict: impl Into<String>, next: impl Into<String>) -> Self {
+        Self { verdict: verdict.into(), next: next.into(), ..Self::default() }
+    }
+
+    /// A call that failed.
+    pub(super) fn error(failure: &Failure) -> Self {
+        let next = next_step(failure);
+        Self { verdict: format!("error: {}", clean::line(&failure.message)), next, is_error: true, ..Self::default() }
+    }
+
+    /// One task with the end of its output.
+    pub(super) fn of_task(task: &TaskObject, next: impl Into<String>) -> Self {
+        let Excerpt { text, cursor } = excerpt::tail(task, excerpt::TAIL_BYTES);
+        let mut answer = Self::plain(line(task), next);
+        answer.tail = text;
+        answer.fields = summary(task);
+        answer.field("cursor", cursor);
+        answer.take_in(task);
+        answer
+    }
+
+    /// One task with a piece of its output.
+    pub(super) fn of_output(task: &TaskObject, text: String, next: impl Into<String>) -> Self {
+        let mut answer = Self::plain(line(task), next);
+        answer.tail = text;
+        answer.fields = summary(task);
+        answer
+    }
+
+    /// Several tasks, a line each, with the output of those that ended within a shared budget.
+    pub(super) fn of_tasks(verdict: String, tasks: &[TaskObject], with_tails: bool, next: impl Into<String>) -> Self {
+        let mut answer = Self::plain(verdict, next);
+        let budget = (2 * excerpt::TAIL_BYTES / tasks.len().max(1)).max(200);
+        let mut rows = Vec::new();
+        for task in tasks {
+            let mut row = summary(task);
+            row.insert("verdict".to_owned(), render::verdict(task).into());
+            row.insert("label".to_owned(), render::label(task, LABEL_CHARS).into());
+            answer.lines.push(line(task));
+            if with_tails && task.has_ended() {
+                let tail = excerpt::tail(task, budget).text;
+                answer.lines.extend((!tail.is_empty()).then(|| tail.clone()));
+                row.insert("tail".to_owned(), tail.into());
+            }
+            rows.push(Value::Object(row));
+            answer.take_in(task);
+        }
+        answer.field("tasks", rows);
+        answer
+    }
+
+    /// Unheard notices in full.
+    pub(super) fn of_notices(verdict: String, notices: &[Notice], next: impl Into<String>) -> Self {
+        let mut answer = Self::plain(verdict, next);
+        let rows = notices.iter().map(|notice| {
+            let mut row = summary(&notice.task);
+            row.insert("seq".to_owned(), notice.seq.into());
+            row.insert("kind".to_owned(), clean::line(&notice.kind).into());
+            row.insert("text".to_owned(), clean::block(&notice.text).into());
+            Value::Object(row)
+        });
+        answer.fields.insert("tasks".to_owned(), rows.collect());
+        answer.lines = notices
+            .iter()
+            .map(|notice| format!("#{} {}: {}", notice.seq, notice.task.id, clean::block(notice.text.trim_end())))
+            .collect();
+        answer
+    }
+
+    /// Adds a field.
+    pub(super) fn field(&mut self, name: &str, value: impl Into<Value>) {
+        self.fields.insert(name.to_owned(), value.into());
+    }
+
+    /// Adds a line of words.
+    pub(super) fn line(&mut self, line: String) {
+        self.lines.push(line);
+    }
+
+    /// Sets the quoted output.
+    pub(super) fn set_tail(&mut self, tail: String) {
+        self.tail = tail;
+    }
+
+    /// A command that was asked for and did not succeed is an error to the one who asked.
+    pub(super) fn mark_error(mut self, is_error: bool) -> Self {
+        self.is_error = is_error;
+        self
+    }
+
+    /// Adds what the session has not heard, without what this answer shows. Only own endings count as heard.
+    pub(super) fn complete(mut self, line: &mut Line, told: &[TaskObject]) -> Self {
+        let own = |task: &&TaskObject| task.has_ended() && task.session == line.session();
+        self.shown = told.iter().filter(own).map(|task| task.id.clone()).collect();
+        let shown = self.shown.clone();
+        self.complete_without(line, &shown)
+    }
+
+    /// Adds what the session has not heard, without these tasks.
+    pub(super) fn complete_without(mut self, line: &mut Line, ids: &[String]) -> Self {
+        line.session().clone_into(&mut self.session);
+        // What cannot be listed now is listed with the next answer; this one must not be lost for it.
+        let (notices, more) = line.unheard(NOTICES_READ).unwrap_or_default();
+        let others: Vec<&Notice> = notices.iter().filter(|notice| !ids.contains(&notice.task.id)).collect();
+        self.unheard = others.iter().take(UNHEARD_MAX).map(|notice| unheard_line(notice)).collect();
+        if others.len() > UNHEARD_MAX || more {
+            let count = others.len().saturating_sub(UNHEARD_MAX);
+            let count = if more { "more".to_owned() } else { format!("{count} more") };
+            self.unheard.push(format!("and {count}: inbox {{}} shows all"));
+        }
+        self
+    }
+
+    /// What the reader will have been shown once this is written.
+    pub(super) fn shown(&self) -> Shown {
+        Shown { session: self.session.clone(), tasks: self.shown.clone() }
+    }
+
+    /// The words.
+    pub(super) fn text(&self) -> String {
+        let mut parts = vec![self.verdict.clone()];
+        parts.extend((!self.tail.is_empty()).then(|| self.tail.clone()));
+        parts.extend(self.lines.iter().cloned());
+        parts.extend((!self.next.is_empty()).then(|| format!("next: {}", self.next)));
+        if !self.unheard.is_empty() {
+            parts.push(format!("unheard endings of this session:\n- {}", self.unheard.join("\n- ")));
+        }
+        parts.join("\n")
+    }
+
+    /// As the protocol wants it.
+    pub(super) fn result(&self) -> CallToolResult {
+        let mut result = CallToolResult::success(vec![ContentBlock::text(self.text())]);
+        let mut fields = self.fields.clone();
+        fields.insert("verdict".to_owned(), self.verdict.clone().into());
+        if !self.tail.is_empty() {
+            fields.insert("tail".to_owned(), self.tail.clone().into());
+        }
+        fields.insert("next".to_owned(), self.next.clone().into());
+        fields.insert("unheard".to_owned(), self.unheard.clone().into());
+        result.structured_content = Some(Value::Object(fields));
+        result.is_error = Some(self.is_error);
+        result
+    }
+
+    /// What else there is to say of a task: the receipt of a stop, and what lives on.
+    fn take_in(&mut self, task: &TaskObject) {
+        if let Some(cleanup) = &task.cleanup {
+            self.lines.push(format!("stopped: {}", receipt::summary(cleanup)));
+            self.lines.extend(cleanup.survivors.iter().map(receipt::survivor));
+        }
+        if task.has_ended() && !task.leftovers.is_empty() {
+            let named = task.leftovers.iter().map(|left| format!("{} {}", left.pid, clean::short(&left.command, 40)));
+            self.lines.push(format!("still running, started by it: {}", named.collect::<Vec<_>>().join(", ")));
+        }
+    }
+}
+
+/// Id, verdict and label in one line.
+fn line(task: &TaskObject) -> String {
+    let verdict = render::verdict(task);
+    format!("{verdict} · {} · {}", task.id, render::label(task, LABEL_CHARS))
+}
+
+fn unheard_line(notice: &Notice) -> String {
+    if notice.task.state.is_empty() {
+        let first = notice.text.lines().next().unwrap_or_default();
+        return format!("{} {}", notice.task.id, clean::short(first, 2 * LABEL_CHARS));
+    }
+    line(&notice.task)
+}
+
+/// The fields that every summary of a task has.
+fn summary(task: &TaskObject) -> Map<String, Value> {
+    let mut fields = Map::new();
+    fields.insert("id".to_owned(), task.id.clone().into());
+    fields.insert("state".to_owned(), task.state.clone().into());
+    fields.insert("exit".to_owned(), json!(task.exit_code));
+    if let Some(binding) = &task.binding {
+        fields.insert("binding".to_owned(), binding.clone());
+    }
+    if let Some(cleanup) = &task.cleanup {
+        fields.insert("stopped".to_owned(), receipt::summary(cleanup).into());
+    }
+    if task.has_ended() && !task.leftovers.is_empty() {
+        let pids: Vec<i32> = task.leftovers.iter().map(|left| left.pid).collect();
+        fields.insert("leftovers".to_owned(), pids.into());
+    }
+    fields
+}
+
+/// What can be called next; hints of the command line are put into the words of the tools where there is a tool.
+fn next_step(failure: &Failure) -> String {
+    match failure.code.as_str() {
+        "unknown_id" | "bad_id" | "expired_id" => "list {\"ended\":true} shows the ids of this session".to_owned(),
+        "ambiguous_id" => "give the whole id; list {\"ended\":true} shows it".to_owned(),
+        "no_id" => "list {} shows what runs".to_owned(),
+        "stdin_closed" => "only a running task that was run with \"stdin\":true takes input".to_owned(),
+        "key_taken" => "wait for that task, or run with \"if_running\":\"replace\"".to_owned(),
+        "daemon_gone" => "list {\"ended\":true} shows whether it was done, before you try again".to_owned(),
+        _ => failure.hint.clone().unwrap_or_else(|| "try again".to_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_and_fields_say_the_same() {
+        let task = TaskObject {
+            id: "abc".to_owned(),
+            state: "exited".to_owned(),
+            exit_code: Some(3),
+            name: Some("build\x1b[2J".to_owned()),
+            ..TaskObject::default()
+        };
+        let mut answer = Answer::of_task(&task, "read on");
+        answer.set_tail("| why".to_owned());
+        answer.unheard = vec!["other".to_owned()];
+        let result = serde_json::to_value(answer.result()).unwrap();
+        let (text, fields) = (result["content"][0]["text"].as_str().unwrap(), &result["structuredContent"]);
+        for part in ["FAILED exit 3", "| why", "read on", "other", "abc"] {
+            assert!(text.contains(part), "{text}");
+            assert!(fields.to_string().contains(part), "{fields}");
+        }
+        assert!(!text.contains('\x1b'));
+        assert_eq!((&fields["exit"], &fields["state"]), (&3.into(), &"exited".into()));
+    }
+
+    #[test]
+    fn an_error_says_what_can_be_called_next() {
+        let failure = Failure::new("unknown_id", "no task has the id x", Some("`ringback ps` lists".to_owned()));
+        let result = Answer::error(&failure).result();
+        let text = serde_json::to_value(&result).unwrap()["content"][0]["text"].to_string();
+        assert_eq!(result.is_error, Some(true));
+        assert!(text.contains("no task has the id x") && text.contains("list {") && !text.contains("ringback ps"));
+    }
+}

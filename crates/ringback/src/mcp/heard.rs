@@ -1,0 +1,71 @@
+//! What an answer has shown counts only once the answer was written: until then it is kept here.
+
+use std::collections::VecDeque;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use rmcp::model::RequestId;
+
+use super::link::Shown;
+
+/// How many answers may be on their way. Those of cancelled requests are never written; the oldest make room.
+const ANSWERS_MAX: usize = 1024;
+
+/// Answers that are on their way, and what they show.
+#[derive(Default)]
+pub(super) struct OnTheWay(Mutex<VecDeque<(RequestId, Shown)>>);
+
+impl OnTheWay {
+    /// The answer to this request will show this.
+    pub(super) fn add(&self, request: RequestId, shown: Shown) {
+        if shown.tasks.is_empty() {
+            return;
+        }
+        let mut answers = self.lock();
+        answers.retain(|(other, _)| *other != request);
+        if answers.len() >= ANSWERS_MAX {
+            answers.pop_front();
+        }
+        answers.push_back((request, shown));
+    }
+
+    /// The answer to this request was written.
+    pub(super) fn written(&self, request: &RequestId) -> Option<Shown> {
+        let mut answers = self.lock();
+        let at = answers.iter().position(|(other, _)| other == request)?;
+        answers.remove(at).map(|(_, shown)| shown)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, VecDeque<(RequestId, Shown)>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shown(id: &str) -> Shown {
+        Shown { session: "s".to_owned(), tasks: vec![id.to_owned()] }
+    }
+
+    #[test]
+    fn only_what_was_written_was_shown_and_only_once() {
+        let all = OnTheWay::default();
+        all.add(RequestId::Number(1), shown("a"));
+        all.add(RequestId::Number(2), shown("b"));
+        assert_eq!(all.written(&RequestId::Number(2)), Some(shown("b")));
+        assert_eq!(all.written(&RequestId::Number(2)), None);
+        all.add(RequestId::Number(1), shown("c"));
+        assert_eq!(all.written(&RequestId::Number(1)), Some(shown("c")), "a request id that is used again");
+    }
+
+    #[test]
+    fn answers_that_are_never_written_do_not_pile_up() {
+        let all = OnTheWay::default();
+        for number in 0..=i64::try_from(ANSWERS_MAX).unwrap() {
+            all.add(RequestId::Number(number), shown("a"));
+        }
+        assert_eq!(all.written(&RequestId::Number(0)), None);
+        assert_eq!(all.lock().len(), ANSWERS_MAX);
+    }
+}

@@ -1,0 +1,206 @@
+//! The way to the daemon: blocking calls on threads of their own, each of which can be given up at any time.
+
+use std::io::{PipeReader, PipeWriter, pipe};
+use std::mem;
+use std::os::fd::AsFd as _;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use ringback_host::client::{Client, ClientError};
+use ringback_host::home::Home;
+use ringback_host::wire::{Caller, Notice, Reply, Request, TaskObject};
+
+use crate::explain::Failure;
+
+/// How many unused connections are kept; a connection is cheap to make again.
+const IDLE_MAX: usize = 8;
+/// How many endings may wait to be reported as heard; more than this means that no daemon has answered for long, and what
+/// is forgotten is offered again.
+const UNSAID_MAX: usize = 1000;
+
+/// Endings that were shown to a session.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Shown {
+    /// To which session.
+    pub(super) session: String,
+    /// Of which tasks: full ids.
+    pub(super) tasks: Vec<String>,
+}
+
+/// All connections of this process.
+#[derive(Default)]
+pub(super) struct Link {
+    idle: Mutex<Vec<Client>>,
+    unsaid: Mutex<Vec<Shown>>,
+    /// Held while endings are reported, so that a later call never lists what an earlier answer has shown.
+    saying: Mutex<()>,
+}
+
+impl Link {
+    /// Does `job` on a thread of its own. When `patience` is over, or when this future is dropped, its blocking calls are given up;
+    /// the tasks they were about are not touched.
+    pub(super) async fn ask<T: Send + 'static>(
+        self: &Arc<Self>,
+        caller: Caller,
+        patience: impl Future<Output = ()>,
+        job: impl FnOnce(&mut Line) -> Result<T, Failure> + Send + 'static,
+    ) -> Result<T, Failure> {
+        let (stop, guard) = pipe()?;
+        let link = Arc::clone(self);
+        let mut work = tokio::task::spawn_blocking(move || {
+            link.report_shown();
+            let mut line = Line { link, caller, client: None, stop };
+            let done = job(&mut line);
+            line.hang_up();
+            done
+        });
+        let done = tokio::select! {
+            done = &mut work => done,
+            () = patience => {
+                drop::<PipeWriter>(guard);
+                work.await
+            }
+        };
+        done.unwrap_or_else(|_| Err(Failure::new("internal", "the call broke off", None)))
+    }
+
+    /// The session was shown these endings; the daemon is told as soon as may be, and at the latest before the next call.
+    pub(super) fn shown(self: &Arc<Self>, shown: Shown) {
+        let mut unsaid = lock(&self.unsaid);
+        if unsaid.len() < UNSAID_MAX {
+            unsaid.push(shown);
+        }
+        let link = Arc::clone(self);
+        // Not waited for; if this process ends first, the ending is offered again.
+        drop(tokio::task::spawn_blocking(move || link.report_shown()));
+    }
+
+    fn report_shown(&self) {
+        let _order = lock(&self.saying);
+        let batch = mem::take(&mut *lock(&self.unsaid));
+        for Shown { session, tasks } in batch {
+            let caller = caller(session);
+            for task in tasks {
+                // `Ack` rather than `Heard`: it is answered, so a daemon that restarts meanwhile is asked again. A task that
+                // was removed has no notice either.
+                let request = Request::Ack { up_to: None, seqs: Vec::new(), tasks: vec![task] };
+                let Ok(mut client) = self.client(&caller) else { return };
+                if let Ok(_) | Err(ClientError::Fault(_)) = client.call(request) {
+                    self.keep(client);
+                }
+            }
+        }
+    }
+
+    fn client(&self, caller: &Caller) -> Result<Client, Failure> {
+        let mut idle = lock(&self.idle);
+        if let Some(at) = idle.iter().position(|client| client.caller() == caller) {
+            return Ok(idle.swap_remove(at));
+        }
+        drop(idle);
+        Ok(Client::open(&Home::find()?, caller.clone())?)
+    }
+
+    fn keep(&self, client: Client) {
+        let mut idle = lock(&self.idle);
+        if idle.len() >= IDLE_MAX {
+            idle.remove(0);
+        }
+        idle.push(client);
+    }
+}
+
+/// A session as the daemon's caller: who stops something is the session.
+pub(super) fn caller(session: String) -> Caller {
+    Caller { by: session.clone(), session }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// What one job speaks through.
+pub(super) struct Line {
+    link: Arc<Link>,
+    caller: Caller,
+    client: Option<Client>,
+    stop: PipeReader,
+}
+
+impl Line {
+    /// The session this is for.
+    pub(super) fn session(&self) -> &str {
+        &self.caller.session
+    }
+
+    /// Asks, and waits for the answer; nothing if the call was given up.
+    pub(super) fn call_until_stopped(&mut self, request: Request) -> Result<Option<Reply>, Failure> {
+        let mut client = self.take_client()?;
+        let done = client.call_until(request, self.stop.as_fd());
+        self.put_back(client, done)
+    }
+
+    /// Asks something that is answered at once.
+    pub(super) fn call(&mut self, request: Request) -> Result<Reply, Failure> {
+        let mut client = self.take_client()?;
+        let done = client.call(request).map(Some);
+        self.put_back(client, done)?.ok_or_else(unexpected)
+    }
+
+    /// One task as it stands.
+    pub(super) fn show(&mut self, id: &str) -> Result<TaskObject, Failure> {
+        match self.call(Request::Show { id: id.to_owned() })? {
+            Reply::Task { task, .. } => Ok(*task),
+            _ => Err(unexpected()),
+        }
+    }
+
+    /// Waits for tasks until they have ended, the time is over, or the call is given up; then as they stand.
+    pub(super) fn wait(&mut self, ids: &[String], any: bool, timeout_ms: u64) -> Result<Vec<TaskObject>, Failure> {
+        let request = Request::Wait { ids: ids.to_vec(), any, timeout_ms: Some(timeout_ms) };
+        match self.call_until_stopped(request)? {
+            Some(Reply::Tasks { tasks, .. }) => Ok(tasks),
+            Some(_) => Err(unexpected()),
+            None => ids.iter().map(|id| self.show(id)).collect(),
+        }
+    }
+
+    /// What this session has not heard, oldest first.
+    pub(super) fn unheard(&mut self, limit: u32) -> Result<(Vec<Notice>, bool), Failure> {
+        match self.call(Request::Inbox { after: None, wait_ms: None, limit })? {
+            Reply::Notices { notices, more } => Ok((notices, more)),
+            _ => Err(unexpected()),
+        }
+    }
+
+    /// A connection for something that takes one for itself, and what says that the call was given up.
+    pub(super) fn lend(&mut self) -> Result<(Client, &PipeReader), Failure> {
+        let client = self.take_client()?;
+        Ok((client, &self.stop))
+    }
+
+    fn take_client(&mut self) -> Result<Client, Failure> {
+        match self.client.take() {
+            Some(client) => Ok(client),
+            None => self.link.client(&self.caller),
+        }
+    }
+
+    fn put_back(&mut self, client: Client, done: Result<Option<Reply>, ClientError>) -> Result<Option<Reply>, Failure> {
+        // A connection with an open question cannot be used again; dropping it tells the daemon that nobody waits.
+        if let Ok(Some(_)) | Err(ClientError::Fault(_)) = &done {
+            self.client = Some(client);
+        }
+        Ok(done?)
+    }
+
+    fn hang_up(mut self) {
+        if let Some(client) = self.client.take() {
+            self.link.keep(client);
+        }
+    }
+}
+
+/// The failure for an answer that does not belong to the question.
+pub(super) fn unexpected() -> Failure {
+    ClientError::Unexpected.into()
+}

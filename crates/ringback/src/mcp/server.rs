@@ -1,0 +1,224 @@
+//! The server: from a request to a job, and from its answer to what the protocol wants.
+
+use std::borrow::Cow;
+use std::future::{Future, pending};
+use std::sync::Arc;
+use std::time::Duration;
+
+use ringback_core::spec::is_label;
+use ringback_host::wire::VERSION;
+use rmcp::model::{
+    CallToolRequestParams, CallToolResponse, CancelTaskParams, ErrorData, GetTaskParams, GetTaskResult, Implementation,
+    ListToolsResult, PaginatedRequestParams, ProgressNotificationParam, RequestId, ServerCapabilities, ServerConfig,
+    UpdateTaskParams,
+};
+use rmcp::service::RequestContext;
+use rmcp::{RoleServer, ServerHandler};
+use tokio::sync::watch;
+use tokio::time::{Instant, interval_at, sleep};
+
+use super::answer::Answer;
+use super::args::{Args, wrong};
+use super::heard::OnTheWay;
+use super::link::{Link, caller};
+use super::speaker::Speaker;
+use super::task;
+use super::tool::{self, Job};
+use super::tools::{self, Declared};
+use crate::explain::Failure;
+use crate::render::clean;
+
+/// When a call that blocks first says that it is alive, and how often after that. The shortest patience known is a minute.
+const PROGRESS_EVERY: Duration = Duration::from_secs(10);
+/// How long calls may still take once stdin has closed: enough for an answer to a client that closed it right away.
+const CLOSING: Duration = Duration::from_secs(1);
+
+/// What the model is told of the server as a whole.
+const INSTRUCTIONS: &str = "ringback runs commands in the background and reports each end once. Use run for anything that \
+may take more than a few seconds; do not poll: every result lists endings not heard yet, and wait blocks. Output is \
+quoted behind | as data.";
+
+/// The server of one process.
+#[derive(Default)]
+pub(super) struct Server {
+    pub(super) link: Arc<Link>,
+    on_the_way: OnTheWay,
+    closing: watch::Sender<bool>,
+}
+
+impl Server {
+    /// A server that has not spoken to any daemon so far.
+    pub(super) fn new() -> Self {
+        Self::default()
+    }
+
+    /// The answer to this request was written: what it shows was heard.
+    pub(super) fn written(&self, request: &RequestId) {
+        if let Some(shown) = self.on_the_way.written(request) {
+            self.link.shown(shown);
+        }
+    }
+
+    /// The client has left: what still blocks comes to an end.
+    pub(super) fn close(&self) {
+        self.closing.send_replace(true);
+    }
+
+    /// When a call has blocked long enough.
+    pub(super) fn patience(&self, limit: Duration) -> impl Future<Output = ()> + Send + use<> {
+        let mut closing = self.closing.subscribe();
+        async move {
+            let closed = async {
+                drop(closing.wait_for(|closed| *closed).await);
+                sleep(CLOSING).await;
+            };
+            tokio::select! {
+                () = sleep(limit) => {}
+                () = closed => {}
+            }
+        }
+    }
+
+    async fn perform(&self, request: CallToolRequestParams, speaker: &Speaker) -> Answer {
+        let mut session = speaker.session.clone();
+        let failure = match read(request, speaker, &mut session) {
+            Ok(Job { limit, work }) => match self.link.ask(caller(session.clone()), self.patience(limit), work).await {
+                Ok(answer) => return answer,
+                Err(failure) => failure,
+            },
+            Err(failure) => failure,
+        };
+        let answer = Answer::error(&failure);
+        if is_of_daemon(&failure) {
+            return answer;
+        }
+        let patience = self.patience(speaker.limit());
+        let completed = self.link.ask(caller(session), patience, |line| Ok(answer.complete(line, &[]))).await;
+        completed.unwrap_or_else(|_| Answer::error(&failure))
+    }
+}
+
+/// Reads a call. The session that it names is set even if the rest cannot be read.
+fn read(request: CallToolRequestParams, speaker: &Speaker, session: &mut String) -> Result<Job, Failure> {
+    let Some(declared) = Declared::find(&request.name) else {
+        let names: Vec<&str> = tools::TOOLS.iter().map(|tool| tool.name).collect();
+        let message = format!("there is no tool `{}`", clean::short(&request.name, 60));
+        return Err(wrong(message, format!("the tools are {}", names.join(", "))));
+    };
+    let known = declared.arguments();
+    let known: Vec<&str> = known.iter().map(String::as_str).collect();
+    let mut args = Args::new(declared.name, &known, request.arguments.unwrap_or_default())?;
+    if let Some(named) = args.text("session")? {
+        if !is_label(&named) {
+            let message = format!("`{}` cannot be the name of a session", clean::short(&named, 60));
+            return Err(wrong(message, "a session's name is one line of 1 to 256 bytes".to_owned()));
+        }
+        *session = named;
+    }
+    tool::read(declared.name, args, speaker)
+}
+
+/// Says from time to time that the call is alive, to a client that wants to know.
+async fn report_progress(context: &RequestContext<RoleServer>) {
+    let Some(token) = context.meta.get_progress_token() else { return pending().await };
+    let began = Instant::now();
+    let mut ticks = interval_at(began + PROGRESS_EVERY, PROGRESS_EVERY);
+    loop {
+        ticks.tick().await;
+        let seconds = began.elapsed().as_secs();
+        let params = ProgressNotificationParam::new(token.clone(), began.elapsed().as_secs_f64())
+            .with_message(format!("waiting, {seconds} s so far"));
+        // A client that is gone is noticed elsewhere.
+        let _unsent = context.peer.notify_progress(params).await;
+    }
+}
+
+impl ServerHandler for Server {
+    fn get_info(&self) -> ServerConfig {
+        let capabilities = ServerCapabilities::builder().enable_tools().enable_tasks().build();
+        let about = Implementation::new("ringback", VERSION).with_title("ringback");
+        ServerConfig::new(capabilities).with_server_info(about).with_instructions(INSTRUCTIONS)
+    }
+
+    async fn list_tools(
+        &self,
+        _page: Option<PaginatedRequestParams>,
+        _context: RequestContext<RoleServer>,
+    ) -> Result<ListToolsResult, ErrorData> {
+        Ok(ListToolsResult::with_all_items(tools::listed()))
+    }
+
+    async fn call_tool(
+        &self,
+        request: CallToolRequestParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<CallToolResponse, ErrorData> {
+        let speaker = Speaker::of(&context);
+        let answer = tokio::select! {
+            answer = self.perform(request, &speaker) => answer,
+            // The answer is never sent; the job gives up, and its tasks run on.
+            () = context.ct.cancelled() => return Err(ErrorData::internal_error("the request was cancelled", None)),
+            () = report_progress(&context) => return Err(ErrorData::internal_error("progress ended", None)),
+        };
+        if let Some(unfinished) = answer.unfinished.as_ref().filter(|_| speaker.takes_tasks) {
+            return Ok(CallToolResponse::Task(task::created(unfinished, &answer)));
+        }
+        self.on_the_way.add(context.id, answer.shown());
+        Ok(CallToolResponse::Complete(answer.result()))
+    }
+
+    async fn get_task(
+        &self,
+        request: GetTaskParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<GetTaskResult, ErrorData> {
+        let speaker = Speaker::of(&context);
+        let (task, shown) = task::look(self, &speaker, request.task_id).await?;
+        self.on_the_way.add(context.id, shown);
+        Ok(GetTaskResult::new(task))
+    }
+
+    async fn update_task(
+        &self,
+        request: UpdateTaskParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<(), ErrorData> {
+        // Our tasks never ask for input, so there is nothing to take; but the task must be there.
+        task::look(self, &Speaker::of(&context), request.task_id).await.map(|_| ())
+    }
+
+    async fn cancel_task(
+        &self,
+        request: CancelTaskParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<(), ErrorData> {
+        task::cancel(self, &Speaker::of(&context), request.task_id).await
+    }
+}
+
+/// An error in the protocol's own terms.
+pub(super) fn protocol_error(failure: &Failure) -> ErrorData {
+    let hint = failure.hint.as_deref().map(|hint| format!("; {hint}")).unwrap_or_default();
+    let message: Cow<'static, str> = format!("{}{hint}", clean::line(&failure.message)).into();
+    if is_of_daemon(failure) {
+        ErrorData::internal_error(message, None)
+    } else {
+        ErrorData::invalid_params(message, None)
+    }
+}
+
+/// Whether the daemon could not be spoken to at all, so that asking it for more is in vain.
+fn is_of_daemon(failure: &Failure) -> bool {
+    matches!(
+        failure.code.as_str(),
+        "home"
+            | "config"
+            | "connect"
+            | "daemon_start"
+            | "confined"
+            | "daemon_confined"
+            | "protocol"
+            | "bad_answer"
+            | "io"
+    )
+}

@@ -1,0 +1,142 @@
+//! Who calls: the session, the kind of client, how long its calls may take, and how it will hear of an end.
+
+use std::env;
+use std::time::Duration;
+
+use ringback_core::spec::is_label;
+use rmcp::RoleServer;
+use rmcp::service::RequestContext;
+
+/// The session of everybody who names none.
+const DEFAULT_SESSION: &str = "default";
+/// Variables that name the session of the whole process, in the order they are believed. The agent's own comes first: a task
+/// of ours that is itself an agent has ours in its environment.
+const SESSION_VARIABLES: [&str; 2] = ["CLAUDE_CODE_SESSION_ID", "RINGBACK_SESSION"];
+/// Fields of a call's `_meta` that name its session: Codex sends the first, goose the second.
+const SESSION_FIELDS: [&str; 2] = ["threadId", "agent-session-id"];
+
+/// The kinds of clients that differ for us.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    /// Moves a long call to the background by itself and wakes on its end.
+    Claude,
+    /// Gives a call five minutes, whatever progress it shows (Codex; goose has the same limit).
+    FiveMinutes,
+    /// Gives a call ten minutes.
+    Gemini,
+    /// Gives a call a minute, whatever progress it shows.
+    OneMinute,
+    /// Waits for ever, or as long as there is progress.
+    Patient,
+    /// Not known.
+    Other,
+}
+
+/// Who makes one call.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Speaker {
+    /// The session that is told, unless the call names one.
+    pub(super) session: String,
+    /// Whether the client can take an MCP task for an answer, which wakes it at the end.
+    pub(super) takes_tasks: bool,
+    /// Whether the client asked for progress.
+    shows_progress: bool,
+    kind: Kind,
+}
+
+impl Speaker {
+    /// The speaker of this call.
+    pub(super) fn of(context: &RequestContext<RoleServer>) -> Self {
+        let name = context.client_info().map(|info| info.name).unwrap_or_default();
+        let field = |name: &str| context.meta.0.0.get(name).and_then(|value| value.as_str()).map(str::to_owned);
+        Self {
+            session: session(field, |name| env::var(name).ok()),
+            takes_tasks: context.client_capabilities().is_some_and(|capabilities| capabilities.supports_tasks()),
+            shows_progress: context.meta.get_progress_token().is_some(),
+            kind: kind(&name),
+        }
+    }
+
+    /// How long a call of this client may block, with room for the answer to arrive.
+    pub(super) fn limit(&self) -> Duration {
+        match (self.kind, self.shows_progress) {
+            (Kind::Claude | Kind::Patient, true) => Duration::from_hours(12),
+            // Its limit for a call without a word is 30 minutes.
+            (Kind::Claude, false) => Duration::from_mins(25),
+            (Kind::FiveMinutes, _) | (Kind::Other, true) => Duration::from_secs(240),
+            (Kind::Gemini, _) => Duration::from_mins(9),
+            (Kind::OneMinute | Kind::Other | Kind::Patient, _) => Duration::from_secs(50),
+        }
+    }
+
+    /// How this client will hear of the end of a task that it was just given the id of.
+    pub(super) fn ear(&self, id: &str) -> String {
+        if self.takes_tasks {
+            return "this session is woken with the result when it ends; no need to wait or poll".to_owned();
+        }
+        let wait = format!("wait {{\"ids\":[\"{id}\"]}} blocks until it ends");
+        match self.kind {
+            Kind::Claude => {
+                format!("{wait} (a long wait moves to the background); every later result also lists its end")
+            }
+            _ => format!("{wait}; every later result also lists its end"),
+        }
+    }
+}
+
+fn session(field: impl Fn(&str) -> Option<String>, var: impl Fn(&str) -> Option<String>) -> String {
+    let fields = SESSION_FIELDS.iter().filter_map(|name| field(name));
+    let vars = SESSION_VARIABLES.iter().filter_map(|name| var(name));
+    fields.chain(vars).find(|name| is_label(name)).unwrap_or_else(|| DEFAULT_SESSION.to_owned())
+}
+
+/// The names are those that the programs give themselves in `clientInfo`.
+fn kind(name: &str) -> Kind {
+    let name = name.to_lowercase();
+    let starts = |prefixes: &[&str]| prefixes.iter().any(|prefix| name.starts_with(prefix));
+    if starts(&["claude-code"]) {
+        Kind::Claude
+    } else if starts(&["codex", "goose"]) {
+        Kind::FiveMinutes
+    } else if starts(&["gemini"]) {
+        Kind::Gemini
+    } else if starts(&["cursor", "zed"]) {
+        Kind::OneMinute
+    } else if starts(&["opencode", "visual studio code"]) {
+        Kind::Patient
+    } else {
+        Kind::Other
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_call_names_its_session_before_the_process_does() {
+        let check = |fields: &[(&str, &str)], vars: &[(&str, &str)]| {
+            let find = |all: &[(&str, &str)], name: &str| {
+                all.iter().find(|(other, _)| *other == name).map(|(_, value)| (*value).to_owned())
+            };
+            session(|name| find(fields, name), |name| find(vars, name))
+        };
+        assert_eq!(check(&[], &[]), "default");
+        assert_eq!(check(&[], &[("RINGBACK_SESSION", "r")]), "r");
+        assert_eq!(check(&[], &[("RINGBACK_SESSION", "r"), ("CLAUDE_CODE_SESSION_ID", "c")]), "c");
+        assert_eq!(check(&[("threadId", "x")], &[("CLAUDE_CODE_SESSION_ID", "c")]), "x");
+        assert_eq!(check(&[("threadId", "")], &[("RINGBACK_SESSION", "two\nlines")]), "default");
+    }
+
+    #[test]
+    fn a_wait_is_over_before_the_clients_patience_is() {
+        let limit = |name: &str, shows_progress| {
+            let kind = kind(name);
+            Speaker { session: String::new(), takes_tasks: false, shows_progress, kind }.limit().as_secs()
+        };
+        assert!(limit("codex-mcp-client", true) <= 240);
+        assert!(limit("Zed", true) < 60 && limit("somebody", false) < 60);
+        assert!(limit("gemini-cli-mcp-client", true) < 600);
+        assert!(limit("claude-code", false) < 30 * 60 && limit("claude-code", true) > 3600);
+    }
+}

@@ -1,0 +1,67 @@
+//! The seven tools: each reads its arguments and gives a job for a thread of its own.
+
+mod inbox;
+mod list;
+mod output;
+mod pattern;
+mod run;
+mod send;
+mod stop;
+mod wait;
+
+use std::time::Duration;
+
+use ringback_host::wire::{Reply, TaskObject};
+
+use super::answer::Answer;
+use super::args::{Args, wrong};
+use super::link::{Line, unexpected};
+use super::speaker::Speaker;
+use crate::explain::Failure;
+
+/// What is done on a thread, and after what time it comes back with what is known by then.
+pub(super) struct Job {
+    pub(super) limit: Duration,
+    pub(super) work: Work,
+}
+
+/// The work of a job.
+pub(super) type Work = Box<dyn FnOnce(&mut Line) -> Result<Answer, Failure> + Send>;
+
+/// The job of a call to this tool.
+pub(super) fn read(tool: &'static str, args: Args, speaker: &Speaker) -> Result<Job, Failure> {
+    match tool {
+        "run" => run::read(args, speaker),
+        "wait" => wait::read(args, speaker),
+        "output" => output::read(args, speaker),
+        "list" => list::read(args, speaker),
+        "stop" => stop::read(args, speaker),
+        "send" => send::read(args, speaker),
+        "inbox" => inbox::read(args, speaker),
+        other => Err(wrong(format!("there is no tool `{other}`"), "list the tools".to_owned())),
+    }
+}
+
+/// The result of a task that has ended, as the one who ran it gets it: what did not succeed is an error.
+pub(super) fn ended(task: &TaskObject) -> Answer {
+    Answer::of_task(task, read_on(task)).mark_error(task.exit_code != Some(0))
+}
+
+/// How to see more of an output.
+fn read_on(task: &TaskObject) -> String {
+    match task.output.bytes {
+        0 => "nothing; it printed nothing".to_owned(),
+        bytes => format!("output {{\"id\":\"{}\"}} shows more of its {bytes} bytes", task.id),
+    }
+}
+
+fn tasks_of(reply: Reply) -> Result<Vec<TaskObject>, Failure> {
+    match reply {
+        Reply::Tasks { tasks, .. } => Ok(tasks),
+        _ => Err(unexpected()),
+    }
+}
+
+fn count(number: usize, what: &str) -> String {
+    if number == 1 { format!("1 {what}") } else { format!("{number} {what}s") }
+}

@@ -1,0 +1,98 @@
+//! `output`: what a task has printed, by default as a digest.
+
+use ringback_host::client::output::Stream;
+use ringback_host::wire::TaskObject;
+
+use super::super::answer::Answer;
+use super::super::args::{Args, wrong};
+use super::super::link::Line;
+use super::super::speaker::Speaker;
+use super::super::window::{self, Want, Window};
+use super::{Job, pattern};
+use crate::explain::Failure;
+
+/// Reads the arguments.
+pub(super) fn read(mut args: Args, speaker: &Speaker) -> Result<Job, Failure> {
+    let Some(id) = args.text("id")? else { return Err(args.missing("`id`", "{\"id\":\"ID\"}")) };
+    let budget = args.number("max_bytes")?.map_or(window::BYTES, |bytes| usize::try_from(bytes).unwrap_or(usize::MAX));
+    let budget = budget.clamp(1, window::BYTES_MAX);
+    let stream = match args.word("stream", &["stdout", "stderr"])?.as_str() {
+        "stdout" => Some(Stream::Stdout),
+        "stderr" => Some(Stream::Stderr),
+        _ => None,
+    };
+    let want = want(&mut args, stream.is_some())?;
+    let work = move |line: &mut Line| perform(line, &id, &want, stream, budget);
+    Ok(Job { limit: speaker.limit(), work: Box::new(work) })
+}
+
+fn want(args: &mut Args, has_stream: bool) -> Result<Want, Failure> {
+    let offset = args.number("offset")?;
+    let (lines, tail, grep) = (args.text("lines")?, args.number("tail")?, args.text("grep")?);
+    if usize::from(lines.is_some()) + usize::from(tail.is_some()) + usize::from(grep.is_some()) > 1 {
+        return Err(args.missing("one of `lines`, `tail` and `grep`", "{\"id\":\"ID\",\"tail\":50}"));
+    }
+    Ok(match (offset, lines, tail, grep) {
+        (offset, _, _, Some(text)) => Want::Grep(pattern::compile(&text)?, offset.unwrap_or(0)),
+        (Some(offset), None, None, None) => Want::From(offset),
+        (None, Some(text), _, _) => lines_of(&text)?,
+        (None, _, Some(count), _) => Want::Tail(count.max(1)),
+        (None, None, None, None) if has_stream => Want::From(0),
+        (None, None, None, None) => Want::Digest,
+        (Some(_), _, _, _) => {
+            return Err(args.missing("`offset` alone, or with `grep`", "{\"id\":\"ID\",\"offset\":0}"));
+        }
+    })
+}
+
+/// `A:B`, `A:` or `:B`, from 1, both ends included.
+fn lines_of(text: &str) -> Result<Want, Failure> {
+    let number = |text: &str, default: u64| if text.is_empty() { Some(default) } else { text.trim().parse().ok() };
+    let range = text.split_once(':').and_then(|(from, to)| Some((number(from, 1)?, number(to, u64::MAX)?)));
+    match range {
+        Some((from, to)) if from >= 1 && from <= to => Ok(Want::Lines(from, to)),
+        _ => Err(wrong(
+            "`lines` is not a range of lines".to_owned(),
+            "for example \"100:150\"; the first line is 1".to_owned(),
+        )),
+    }
+}
+
+fn perform(line: &mut Line, id: &str, want: &Want, stream: Option<Stream>, budget: usize) -> Result<Answer, Failure> {
+    let task = line.show(id)?;
+    let Window { text, cursor, end, more } = window::read(&task, want, stream, budget)?;
+    let mut answer = Answer::of_output(&task, text, next(&task, want, cursor, more));
+    answer.field("cursor", cursor);
+    answer.field("bytes", end);
+    if let Want::From(_) | Want::Grep(..) = want {
+        // At the end of a running task's output there is only nothing more so far.
+        answer.field("eof", !more && task.has_ended());
+    }
+    Ok(answer.complete(line, std::slice::from_ref(&task)))
+}
+
+fn next(task: &TaskObject, want: &Want, cursor: u64, more: bool) -> String {
+    match (more, task.has_ended()) {
+        (true, _) => {
+            let also = if let Want::Grep(..) = want { " with the same grep" } else { "" };
+            format!("output {{\"id\":\"{}\",\"offset\":{cursor}}}{also} reads on", task.id)
+        }
+        (false, false) => format!("wait {{\"ids\":[\"{}\"]}} blocks until it ends", task.id),
+        (false, true) => "nothing; this is all".to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ranges_of_lines_are_read_strictly() {
+        assert!(matches!(lines_of("3:7").unwrap(), Want::Lines(3, 7)));
+        assert!(matches!(lines_of("3:").unwrap(), Want::Lines(3, u64::MAX)));
+        assert!(matches!(lines_of(":7").unwrap(), Want::Lines(1, 7)));
+        for bad in ["", "5", "0:3", "7:3", "a:b"] {
+            assert!(lines_of(bad).is_err(), "{bad}");
+        }
+    }
+}

@@ -1,0 +1,160 @@
+//! `run`: starts a command, and waits a little for its end.
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+use ringback_core::spec::{IfRunning, Lease, Leftovers};
+use ringback_host::client::{Capture, EnvMode};
+use ringback_host::quantity::millis;
+use ringback_host::wire::{ByteBuf, Command, Reply, Request, RunRequest, TaskObject};
+
+use super::super::answer::Answer;
+use super::super::args::{Args, wrong};
+use super::super::link::{Line, unexpected};
+use super::super::speaker::Speaker;
+use super::{Job, ended};
+use crate::explain::Failure;
+
+/// How long an answer waits for the end when nobody says otherwise: most commands of an agent are over by then.
+const WAIT_MS: u64 = 2000;
+/// What of our own environment no task gets: Claude Code's token for speaking as the session must not be kept on disk.
+const NOT_PASSED_ON: [&str; 1] = ["CLAUDE_CODE_MESSAGING_TOKEN"];
+
+/// Reads the arguments.
+pub(super) fn read(mut args: Args, speaker: &Speaker) -> Result<Job, Failure> {
+    let limit = speaker.limit();
+    let wait_ms = args.number("wait_ms")?.unwrap_or(WAIT_MS).min(millis(limit));
+    let request = request(&mut args)?;
+    let speaker = speaker.clone();
+    let work = move |line: &mut Line| perform(line, request, wait_ms, &speaker);
+    Ok(Job { limit, work: Box::new(work) })
+}
+
+fn perform(line: &mut Line, request: RunRequest, wait_ms: u64, speaker: &Speaker) -> Result<Answer, Failure> {
+    let Reply::Task { task, existing } = line.call(Request::Run(Box::new(request)))? else { return Err(unexpected()) };
+    let task = wait_a_little(line, *task, wait_ms);
+    let mut answer = if task.has_ended() { ended(&task) } else { Answer::of_task(&task, speaker.ear(&task.id)) };
+    if existing {
+        answer.line("a task of this key was there already; nothing was started".to_owned());
+        answer.field("existing", true);
+    }
+    let mut answer = answer.complete(line, std::slice::from_ref(&task));
+    answer.unfinished = (!task.has_ended()).then(|| Box::new(task));
+    Ok(answer)
+}
+
+/// Whatever goes wrong from here on, the caller gets the id: the command has been started.
+fn wait_a_little(line: &mut Line, task: TaskObject, wait_ms: u64) -> TaskObject {
+    if task.has_ended() || wait_ms == 0 {
+        return task;
+    }
+    let waited = line.wait(std::slice::from_ref(&task.id), false, wait_ms);
+    waited.ok().and_then(|mut tasks| tasks.pop()).unwrap_or(task)
+}
+
+fn request(args: &mut Args) -> Result<RunRequest, Failure> {
+    let command = command(args)?;
+    let captured = capture(args)?.request(command).map_err(|error| {
+        wrong(format!("cannot tell the current folder: {error}"), "pass `cwd` as an absolute path".to_owned())
+    })?;
+    Ok(RunRequest {
+        name: args.text("name")?,
+        timeout_ms: args.span("timeout")?.map(millis),
+        idle_timeout_ms: args.span("idle_timeout")?.map(millis),
+        grace_ms: args.span("grace")?.map(millis),
+        output_max: args.size("max_output")?,
+        stdin: args.flag("stdin")?,
+        split: args.flag("split")?,
+        leftovers: args.word("leftovers", Leftovers::WORDS)?,
+        lease: args.word("lease", Lease::WORDS)?,
+        binding: args.value("binding")?,
+        key: args.text("key")?,
+        if_running: args.word("if_running", IfRunning::WORDS)?,
+        ..captured
+    })
+}
+
+fn command(args: &mut Args) -> Result<Command, Failure> {
+    let shell = match args.text("shell")? {
+        None => Vec::new(),
+        Some(words) => shlex::split(&words).filter(|words| !words.is_empty()).ok_or_else(|| {
+            wrong("`shell` is not the words of a program".to_owned(), "for example \"bash -e\"".to_owned())
+        })?,
+    };
+    let bytes = |text: String| ByteBuf::from(text.into_bytes());
+    match (args.text("command")?, args.texts("argv")?) {
+        (Some(_), Some(_)) => Err(args.missing("`command` or `argv`, not both", "{\"command\":\"make test\"}")),
+        (Some(text), None) if text.trim().is_empty() => Err(args.missing("a command", "{\"command\":\"make test\"}")),
+        (Some(text), None) => Ok(Command::Script { text: bytes(text), shell: shell.into_iter().map(bytes).collect() }),
+        (None, Some(argv)) if argv.first().is_some_and(|program| !program.is_empty()) => {
+            Ok(Command::Argv(argv.into_iter().map(bytes).collect()))
+        }
+        (None, _) => Err(args.missing("`command` or `argv`", "{\"command\":\"make test\"}")),
+    }
+}
+
+fn capture(args: &mut Args) -> Result<Capture, Failure> {
+    let env_mode = match args.word("env_mode", &["inherit", "clean", "replace"])?.as_str() {
+        "clean" => EnvMode::Clean,
+        "replace" => EnvMode::Replace,
+        _ => EnvMode::Inherit,
+    };
+    let removed = args.texts("env_remove")?.unwrap_or_default().into_iter();
+    let env: BTreeMap<String, String> = args.pairs("env")?;
+    Ok(Capture {
+        env_mode,
+        env_remove: removed.map(OsString::from).chain(NOT_PASSED_ON.map(OsString::from)).collect(),
+        env: env.into_iter().map(|(name, value)| (name.into(), value.into())).collect(),
+        cwd: args.text("cwd")?.filter(|cwd| !cwd.is_empty()).map(PathBuf::from),
+        umask: None,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::{Value, json};
+
+    fn check(values: &Value) -> Result<RunRequest, Failure> {
+        let known = [
+            "command",
+            "argv",
+            "shell",
+            "env",
+            "env_mode",
+            "env_remove",
+            "cwd",
+            "timeout",
+            "lease",
+            "key",
+            "stdin",
+            "binding",
+        ];
+        request(&mut Args::new("run", &known, values.as_object().unwrap().clone()).unwrap())
+    }
+
+    #[test]
+    fn a_command_is_shell_text_or_words_and_never_nothing() {
+        for bad in [json!({}), json!({"command": " "}), json!({"argv": []}), json!({"argv": [""]})] {
+            assert!(check(&bad).unwrap_err().message.contains("`run` needs"), "{bad}");
+        }
+        assert!(check(&json!({"command": "a", "argv": ["a"]})).is_err());
+        let script = check(&json!({"command": "a && b", "shell": "bash -e"})).unwrap().command;
+        assert!(matches!(script, Command::Script { shell, .. } if shell.len() == 2));
+        let argv = check(&json!({"argv": ["echo", "$HOME"]})).unwrap().command;
+        assert!(matches!(argv, Command::Argv(words) if *words[1] == *b"$HOME"));
+    }
+
+    #[test]
+    fn options_reach_the_request() {
+        let all = check(&json!({
+            "command": "x", "env": {"A": "b"}, "env_mode": "replace", "timeout": "1m", "lease": "service", "key": "k",
+            "stdin": true, "binding": {"a": 1}, "cwd": "/tmp",
+        }))
+        .unwrap();
+        assert_eq!((all.timeout_ms, all.lease.as_str(), all.key.as_deref()), (Some(60_000), "service", Some("k")));
+        assert_eq!(all.env, [ByteBuf::from(b"A=b".to_vec())]);
+        assert!(all.stdin && *all.cwd == *b"/tmp" && all.binding.unwrap()["a"] == 1);
+    }
+}

@@ -1,0 +1,76 @@
+//! `stop`: ends tasks with everything they started, or sends them a signal.
+
+use ringback_host::quantity::millis;
+use ringback_host::wire::{Reply, Request, TaskObject};
+use ringback_sys::signals;
+
+use super::super::answer::Answer;
+use super::super::args::{Args, wrong};
+use super::super::link::{Line, unexpected};
+use super::super::speaker::Speaker;
+use super::{Job, count, read_on};
+use crate::explain::Failure;
+use crate::render::clean;
+
+/// Reads the arguments.
+pub(super) fn read(mut args: Args, speaker: &Speaker) -> Result<Job, Failure> {
+    let ids = args.texts("ids")?.unwrap_or_default();
+    let all = args.flag("all")?;
+    let grace_ms = args.span("grace")?.map(millis);
+    let signal = args.text("signal")?.map(|name| signal(&name)).transpose()?;
+    if ids.is_empty() != all {
+        return Err(args.missing("`ids`, or `all`", "{\"ids\":[\"ID\"]}"));
+    }
+    let work = move |line: &mut Line| match signal {
+        Some(_) if all => {
+            Err(wrong("`signal` needs `ids`".to_owned(), "{\"ids\":[\"ID\"],\"signal\":\"INT\"}".to_owned()))
+        }
+        Some(signal) => send_signal(line, ids, signal),
+        None => stop(line, ids, all, grace_ms),
+    };
+    Ok(Job { limit: speaker.limit(), work: Box::new(work) })
+}
+
+fn signal(name: &str) -> Result<i32, Failure> {
+    let number = name.parse().ok().or_else(|| signals::number(name)).or_else(|| signals::number(&format!("SIG{name}")));
+    number.ok_or_else(|| {
+        wrong(format!("`{}` is not a signal", clean::short(name, 20)), "for example INT, HUP, USR1".to_owned())
+    })
+}
+
+fn stop(line: &mut Line, ids: Vec<String>, all: bool, grace_ms: Option<u64>) -> Result<Answer, Failure> {
+    let session = all.then(|| line.session().to_owned());
+    let kill = Request::Kill { ids: ids.clone(), session, grace_ms };
+    match line.call_until_stopped(kill)? {
+        Some(Reply::Tasks { tasks, .. }) => Ok(tell(&tasks).complete(line, &tasks)),
+        Some(_) => Err(unexpected()),
+        None => {
+            let next = "the stop goes on; call stop again to wait for it";
+            Ok(Answer::plain(format!("still stopping {}", ids.join(", ")), next).complete(line, &[]))
+        }
+    }
+}
+
+fn send_signal(line: &mut Line, ids: Vec<String>, signal: i32) -> Result<Answer, Failure> {
+    let Reply::Tasks { tasks, faults, .. } = line.call(Request::Signal { ids, signal })? else {
+        return Err(unexpected());
+    };
+    if let Some(fault) = faults.into_iter().next() {
+        return Err(fault.into());
+    }
+    let verdict = format!("sent {} to {}", signals::name(signal), count(tasks.len(), "task"));
+    Ok(Answer::of_tasks(verdict, &tasks, false, "output {\"id\":…} shows what it does").complete(line, &tasks))
+}
+
+fn tell(tasks: &[TaskObject]) -> Answer {
+    match tasks {
+        [] => Answer::plain("nothing ran, nothing was stopped", "list {\"ended\":true} shows old tasks"),
+        [task] => Answer::of_task(task, read_on(task)),
+        _ => Answer::of_tasks(
+            count(tasks.len(), "task") + " stopped",
+            tasks,
+            false,
+            "output {\"id\":…} shows what one printed",
+        ),
+    }
+}
