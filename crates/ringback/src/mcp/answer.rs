@@ -29,6 +29,8 @@ pub(super) struct Answer {
     lines: Vec<String>,
     unheard: Vec<String>,
     is_error: bool,
+    /// Whether there is more output than the tail shows.
+    is_cut: bool,
     shown: Vec<String>,
     session: String,
     /// The task of a `run` that goes on.
@@ -47,10 +49,20 @@ impl Answer {
         Self { verdict: format!("error: {}", clean::line(&failure.message)), next, is_error: true, ..Self::default() }
     }
 
+    /// A task that has ended, with the end of its output; next is the rest of it, if there is more.
+    pub(super) fn of_ended(task: &TaskObject) -> Self {
+        let mut answer = Self::of_task(task, "");
+        if answer.is_cut {
+            answer.next = format!("output {{\"id\":\"{}\"}} shows more of its {} bytes", task.id, task.output.bytes);
+        }
+        answer
+    }
+
     /// One task with the end of its output.
     pub(super) fn of_task(task: &TaskObject, next: impl Into<String>) -> Self {
-        let Excerpt { text, cursor } = excerpt::tail(task, excerpt::TAIL_BYTES);
+        let Excerpt { text, cursor, whole } = excerpt::tail(task, excerpt::TAIL_BYTES);
         let mut answer = Self::plain(line(task), next);
+        answer.is_cut = !whole;
         answer.tail = text;
         answer.fields = summary(task);
         answer.field("cursor", cursor);

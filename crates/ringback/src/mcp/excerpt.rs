@@ -23,6 +23,8 @@ pub(super) struct Excerpt {
     pub(super) text: String,
     /// Where the output ended when it was read.
     pub(super) cursor: u64,
+    /// Whether nothing was left out.
+    pub(super) whole: bool,
 }
 
 /// The last whole lines of a task's output within `budget` bytes. An output that cannot be read says so in its place.
@@ -35,11 +37,12 @@ pub(super) fn tail_after(task: &TaskObject, first: u64, budget: usize) -> Excerp
     read_tail(task, first, budget).unwrap_or_else(|error| Excerpt {
         text: format!("[the output cannot be read: {error}]"),
         cursor: task.output.bytes,
+        whole: false,
     })
 }
 
 fn read_tail(task: &TaskObject, first: u64, budget: usize) -> io::Result<Excerpt> {
-    let Some(mut output) = Output::open(task)? else { return Ok(Excerpt::default()) };
+    let Some(mut output) = Output::open(task)? else { return Ok(Excerpt { whole: true, ..Excerpt::default() }) };
     let end = output.len()?;
     let from = end.saturating_sub(READ_BYTES_MAX).max(first.min(end));
     let bytes = output.read(from..end)?;
@@ -49,13 +52,14 @@ fn read_tail(task: &TaskObject, first: u64, budget: usize) -> io::Result<Excerpt
     // What was freed on disk reads as nothing, so positions in `bytes` are no offsets then; the range is what is certain.
     let gaps: u64 = output.gaps().iter().map(|gap| gap.to.min(end).saturating_sub(gap.from.max(from))).sum();
     let shown_from = end.saturating_sub(quoted.raw_bytes as u64);
-    if shown_from > first || gaps > 0 {
+    let whole = shown_from <= first && gaps == 0;
+    if !whole {
         let to = shown_from.max(first + 1) - 1;
         // Writing to a string does not fail.
         let _infallible = writeln!(text, "[bytes {first}-{to} of {end} not shown]");
     }
     text.push_str(&quoted.text);
-    Ok(Excerpt { text, cursor: end })
+    Ok(Excerpt { text, cursor: end, whole })
 }
 
 struct Quoted {
@@ -166,9 +170,12 @@ mod tests {
         std::fs::write(&path, "one\ntwo\nthree\n").unwrap();
         let mut task = TaskObject::default();
         task.output.path = path.to_str().unwrap().to_owned();
-        assert_eq!(tail(&task, 12), Excerpt { text: "[bytes 0-7 of 14 not shown]\n| three".into(), cursor: 14 });
-        assert_eq!(tail(&task, 100).text, "| one\n| two\n| three");
+        let cut = Excerpt { text: "[bytes 0-7 of 14 not shown]\n| three".into(), cursor: 14, whole: false };
+        assert_eq!(tail(&task, 11), cut);
+        assert_eq!(tail(&task, 100), Excerpt { text: "| one\n| two\n| three".into(), cursor: 14, whole: true });
+        assert_eq!(tail_after(&task, 4, 100).text, "| two\n| three");
+        assert_eq!(tail_after(&task, 4, 10).text, "[bytes 4-7 of 14 not shown]\n| three");
         task.output.path = dir.path().join("none").to_str().unwrap().to_owned();
-        assert_eq!(tail(&task, 100), Excerpt::default());
+        assert_eq!(tail(&task, 100), Excerpt { whole: true, ..Excerpt::default() });
     }
 }

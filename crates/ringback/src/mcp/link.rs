@@ -45,10 +45,10 @@ impl Link {
         job: impl FnOnce(&mut Line) -> Result<T, Failure> + Send + 'static,
     ) -> Result<T, Failure> {
         let (stop, guard) = pipe()?;
-        let link = Arc::clone(self);
+        let all = Arc::clone(self);
         let mut work = tokio::task::spawn_blocking(move || {
-            link.report_shown();
-            let mut line = Line { link, caller, client: None, stop };
+            all.report_shown();
+            let mut line = Line { link: all, caller, client: None, stop };
             let done = job(&mut line);
             line.hang_up();
             done

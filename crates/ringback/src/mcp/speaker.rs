@@ -63,7 +63,7 @@ impl Speaker {
             (Kind::Claude | Kind::Patient, true) => Duration::from_hours(12),
             // Its limit for a call without a word is 30 minutes.
             (Kind::Claude, false) => Duration::from_mins(25),
-            (Kind::FiveMinutes, _) | (Kind::Other, true) => Duration::from_secs(240),
+            (Kind::FiveMinutes, _) | (Kind::Other, true) => Duration::from_mins(4),
             (Kind::Gemini, _) => Duration::from_mins(9),
             (Kind::OneMinute | Kind::Other | Kind::Patient, _) => Duration::from_secs(50),
         }

@@ -93,7 +93,7 @@ pub(super) const TOOLS: [Declared; 7] = [
 ];
 
 fn run_input() -> Value {
-    object(json!({
+    object(&json!({
         "command": {"type": "string", "description": "shell text"},
         "argv": strings(),
         "cwd": string(),
@@ -119,7 +119,7 @@ fn run_input() -> Value {
 }
 
 fn wait_input() -> Value {
-    object(json!({
+    object(&json!({
         "ids": strings(),
         "mode": {"enum": ["any", "all"]},
         "timeout_ms": {"type": "integer", "minimum": 0},
@@ -130,7 +130,7 @@ fn wait_input() -> Value {
 }
 
 fn output_input() -> Value {
-    let mut input = object(json!({
+    let mut input = object(&json!({
         "id": string(),
         "offset": {"type": "integer", "minimum": 0},
         "max_bytes": {"type": "integer", "minimum": 1, "maximum": super::window::BYTES_MAX},
@@ -145,7 +145,7 @@ fn output_input() -> Value {
 }
 
 fn list_input() -> Value {
-    object(json!({
+    object(&json!({
         "ended": boolean(),
         "all_sessions": boolean(),
         "limit": {"type": "integer", "minimum": 1, "maximum": 200, "default": 50},
@@ -155,7 +155,7 @@ fn list_input() -> Value {
 }
 
 fn stop_input() -> Value {
-    object(json!({
+    object(&json!({
         "ids": strings(),
         "all": {"type": "boolean", "description": "all of this session"},
         "grace": {"type": "string", "description": "default 10s"},
@@ -165,7 +165,7 @@ fn stop_input() -> Value {
 }
 
 fn send_input() -> Value {
-    let mut input = object(json!({
+    let mut input = object(&json!({
         "id": string(),
         "text": string(),
         "eof": {"type": "boolean", "description": "close stdin afterwards"},
@@ -176,7 +176,7 @@ fn send_input() -> Value {
 }
 
 fn inbox_input() -> Value {
-    object(json!({
+    object(&json!({
         "after": {"type": "integer", "minimum": 0},
         "wait_ms": {"type": "integer", "minimum": 0},
         "limit": {"type": "integer", "minimum": 1, "maximum": 100},
@@ -203,7 +203,7 @@ fn output_schema() -> Value {
     })
 }
 
-fn object(properties: Value) -> Value {
+fn object(properties: &Value) -> Value {
     json!({"type": "object", "properties": properties, "additionalProperties": false})
 }
 

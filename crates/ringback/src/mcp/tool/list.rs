@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use ringback_host::wire::{Reply, Request};
+use ringback_host::wire::{Reply, Request, TaskObject};
 
 use super::super::answer::Answer;
 use super::super::args::Args;
@@ -43,11 +43,11 @@ impl List {
         if !self.ended && self.before.is_none() {
             let known: BTreeSet<String> = tasks.iter().map(|task| task.id.clone()).collect();
             let (notices, _) = line.unheard(self.limit)?;
-            let unheard = notices.into_iter().map(|notice| notice.task).filter(|task| task.has_ended());
+            let unheard = notices.into_iter().map(|notice| notice.task).filter(TaskObject::has_ended);
             tasks.extend(unheard.filter(|task| !known.contains(&task.id)));
         }
-        let live = tasks.iter().filter(|task| !task.has_ended()).count();
-        let verdict = format!("{} not ended, {} ended", count(live, "task"), tasks.len() - live);
+        let running = tasks.iter().filter(|task| !task.has_ended()).count();
+        let verdict = format!("{} not ended, {} ended", count(running, "task"), tasks.len() - running);
         let step = match next {
             Some(next) => format!("list {{\"before\":{next}}} shows older ones"),
             None if tasks.is_empty() && !self.ended => "list {\"ended\":true} shows old ones".to_owned(),

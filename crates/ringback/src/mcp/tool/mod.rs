@@ -44,15 +44,7 @@ pub(super) fn read(tool: &'static str, args: Args, speaker: &Speaker) -> Result<
 
 /// The result of a task that has ended, as the one who ran it gets it: what did not succeed is an error.
 pub(super) fn ended(task: &TaskObject) -> Answer {
-    Answer::of_task(task, read_on(task)).mark_error(task.exit_code != Some(0))
-}
-
-/// How to see more of an output.
-fn read_on(task: &TaskObject) -> String {
-    match task.output.bytes {
-        0 => "nothing; it printed nothing".to_owned(),
-        bytes => format!("output {{\"id\":\"{}\"}} shows more of its {bytes} bytes", task.id),
-    }
+    Answer::of_ended(task).mark_error(task.exit_code != Some(0))
 }
 
 fn tasks_of(reply: Reply) -> Result<Vec<TaskObject>, Failure> {

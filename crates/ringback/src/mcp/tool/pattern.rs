@@ -11,7 +11,7 @@ use super::super::answer::Answer;
 use super::super::args::wrong;
 use super::super::excerpt::quote_line;
 use super::super::link::Line;
-use super::{Job, read_on};
+use super::Job;
 use crate::explain::Failure;
 
 /// How large a compiled pattern may get, bytes: a pattern comes from a model, and must not eat the memory.
@@ -69,10 +69,10 @@ fn wait_for(line: &mut Line, id: &str, mut search: Search) -> Result<Answer, Fai
         }
     };
     drop(follow);
-    tell(line, task, found)
+    tell(line, &task, found)
 }
 
-fn tell(line: &mut Line, task: TaskObject, found: Found) -> Result<Answer, Failure> {
+fn tell(line: &mut Line, task: &TaskObject, found: Found) -> Result<Answer, Failure> {
     match found {
         Found::Match(hit) => {
             let verdict = format!("MATCHED at bytes {}-{} of {}", hit.start, hit.end, task.id);
@@ -87,17 +87,16 @@ fn tell(line: &mut Line, task: TaskObject, found: Found) -> Result<Answer, Failu
             Ok(answer.complete(line, &[]))
         }
         Found::Ended(task) => {
-            let mut answer = Answer::of_task(&task, read_on(&task));
+            let mut answer = Answer::of_ended(&task);
             answer.line("it ended without a match".to_owned());
             answer.field("matched", false);
             Ok(answer.complete(line, std::slice::from_ref(&*task)))
         }
         Found::Late => {
-            let task = line.show(&task.id)?;
-            let mut answer = Answer::of_task(&task, "no match so far; call wait again with the same pattern");
+            let now = line.show(&task.id)?;
+            let mut answer = Answer::of_task(&now, "no match so far; call wait again with the same pattern");
             answer.field("matched", false);
-            let shown = task.has_ended().then(|| task.clone());
-            Ok(answer.complete(line, shown.as_slice()))
+            Ok(answer.complete(line, std::slice::from_ref(&now)))
         }
     }
 }

@@ -87,8 +87,8 @@ fn command(args: &mut Args) -> Result<Command, Failure> {
         (Some(_), Some(_)) => Err(args.missing("`command` or `argv`, not both", "{\"command\":\"make test\"}")),
         (Some(text), None) if text.trim().is_empty() => Err(args.missing("a command", "{\"command\":\"make test\"}")),
         (Some(text), None) => Ok(Command::Script { text: bytes(text), shell: shell.into_iter().map(bytes).collect() }),
-        (None, Some(argv)) if argv.first().is_some_and(|program| !program.is_empty()) => {
-            Ok(Command::Argv(argv.into_iter().map(bytes).collect()))
+        (None, Some(words)) if words.first().is_some_and(|program| !program.is_empty()) => {
+            Ok(Command::Argv(words.into_iter().map(bytes).collect()))
         }
         (None, _) => Err(args.missing("`command` or `argv`", "{\"command\":\"make test\"}")),
     }

@@ -8,7 +8,7 @@ use super::super::answer::Answer;
 use super::super::args::{Args, wrong};
 use super::super::link::{Line, unexpected};
 use super::super::speaker::Speaker;
-use super::{Job, count, read_on};
+use super::{Job, count};
 use crate::explain::Failure;
 use crate::render::clean;
 
@@ -26,7 +26,7 @@ pub(super) fn read(mut args: Args, speaker: &Speaker) -> Result<Job, Failure> {
             Err(wrong("`signal` needs `ids`".to_owned(), "{\"ids\":[\"ID\"],\"signal\":\"INT\"}".to_owned()))
         }
         Some(signal) => send_signal(line, ids, signal),
-        None => stop(line, ids, all, grace_ms),
+        None => stop(line, &ids, all, grace_ms),
     };
     Ok(Job { limit: speaker.limit(), work: Box::new(work) })
 }
@@ -38,9 +38,9 @@ fn signal(name: &str) -> Result<i32, Failure> {
     })
 }
 
-fn stop(line: &mut Line, ids: Vec<String>, all: bool, grace_ms: Option<u64>) -> Result<Answer, Failure> {
+fn stop(line: &mut Line, ids: &[String], all: bool, grace_ms: Option<u64>) -> Result<Answer, Failure> {
     let session = all.then(|| line.session().to_owned());
-    let kill = Request::Kill { ids: ids.clone(), session, grace_ms };
+    let kill = Request::Kill { ids: ids.to_vec(), session, grace_ms };
     match line.call_until_stopped(kill)? {
         Some(Reply::Tasks { tasks, .. }) => Ok(tell(&tasks).complete(line, &tasks)),
         Some(_) => Err(unexpected()),
@@ -65,7 +65,7 @@ fn send_signal(line: &mut Line, ids: Vec<String>, signal: i32) -> Result<Answer,
 fn tell(tasks: &[TaskObject]) -> Answer {
     match tasks {
         [] => Answer::plain("nothing ran, nothing was stopped", "list {\"ended\":true} shows old tasks"),
-        [task] => Answer::of_task(task, read_on(task)),
+        [task] => Answer::of_ended(task),
         _ => Answer::of_tasks(
             count(tasks.len(), "task") + " stopped",
             tasks,

@@ -9,7 +9,7 @@ use super::super::answer::Answer;
 use super::super::args::{Args, wrong};
 use super::super::link::Line;
 use super::super::speaker::Speaker;
-use super::{Job, count, pattern, read_on, tasks_of};
+use super::{Job, count, pattern, tasks_of};
 use crate::explain::Failure;
 
 /// How many tasks one call waits for at most; the session's list is as long.
@@ -60,9 +60,9 @@ fn wait_for_session(line: &mut Line, any: bool, limit: Duration) -> Result<Answe
     let limit_count = u32::try_from(IDS_MAX).unwrap_or(u32::MAX);
     let session = Some(line.session().to_owned());
     let list = Request::List { session, ended: false, before: None, limit: limit_count };
-    let live = tasks_of(line.call(list)?)?;
+    let running = tasks_of(line.call(list)?)?;
     let ids: Vec<String> =
-        live.into_iter().filter(|task| !task.has_ended() && task.lease == "awaited").map(|task| task.id).collect();
+        running.into_iter().filter(|task| !task.has_ended() && task.lease == "awaited").map(|task| task.id).collect();
     if ids.is_empty() {
         let next = "nothing to wait for; run starts a task, list {\"ended\":true} shows old ones";
         return Ok(Answer::plain("nothing awaited runs in this session", next).complete(line, &[]));
@@ -73,11 +73,7 @@ fn wait_for_session(line: &mut Line, any: bool, limit: Duration) -> Result<Answe
 fn tell(tasks: &[TaskObject]) -> Answer {
     let running: Vec<&TaskObject> = tasks.iter().filter(|task| !task.has_ended()).collect();
     if let [task] = tasks {
-        return if running.is_empty() {
-            Answer::of_task(task, read_on(task))
-        } else {
-            Answer::of_task(task, again(&running))
-        };
+        return if running.is_empty() { Answer::of_ended(task) } else { Answer::of_task(task, again(&running)) };
     }
     let verdict = format!("{} ended, {} still running", tasks.len() - running.len(), running.len());
     let next = if running.is_empty() { "output {\"id\":…} shows more of one".to_owned() } else { again(&running) };

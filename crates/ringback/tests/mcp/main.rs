@@ -1,0 +1,11 @@
+//! The MCP door, seen from its other side: raw messages on stdin and stdout of the real program.
+
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod agent;
+mod bad_input;
+mod deaths;
+mod heard;
+mod protocol;
+mod tasks;
+mod tools;
