@@ -132,7 +132,7 @@ fn a_name_says_something() {
         expect(DOOR, &told(text), &format!("2: `{name}` {advice}"));
     }
     expect("crates/host/src/util.rs", &told(""), "1: `util` says nothing");
-    expect(DOOR, &told("fn get_task() {}\n"), "2: `get_task`");
+    expect(DOOR, &told("fn get_row() {}\n"), "2: `get_row`");
     fine(DOOR, &told("struct Impulse; fn utility_of() {} fn important() {}\n"));
 }
 
