@@ -84,6 +84,12 @@ pub enum ClientError {
         /// How often.
         tries: u32,
     },
+    /// The daemon neither answers nor leaves.
+    #[error("the daemon (pid {pid}) does not answer")]
+    Silent {
+        /// Its process.
+        pid: i32,
+    },
     /// The connection broke in another way.
     #[error("the connection to the daemon broke")]
     Io(#[from] io::Error),
@@ -109,6 +115,7 @@ impl ClientError {
             Self::Protocol { .. } => "protocol",
             Self::Frame(_) | Self::Unexpected => "bad_answer",
             Self::Gone { .. } | Self::Unsteady { .. } => "daemon_gone",
+            Self::Silent { .. } => "daemon_silent",
             Self::Io(_) => "io",
             Self::Fault(fault) => &fault.code,
         }
@@ -132,6 +139,7 @@ impl ClientError {
             Self::DaemonConfined { .. } => "`ringback daemon restart` starts one from here; running tasks go on".to_owned(),
             Self::Protocol { older: true, .. } => "`ringback daemon restart`; running tasks go on".to_owned(),
             Self::Protocol { older: false, .. } => "use the newer ringback, which the daemon is of".to_owned(),
+            Self::Silent { pid } => format!("kill -KILL {pid}: tasks run on, and the next client starts a daemon"),
             Self::Gone { .. } => "look with `ringback ps -a` before you ask again".to_owned(),
             Self::Fault(fault) => return fault.hint.clone(),
             Self::Connect { .. } | Self::Spawn { .. } | Self::Frame(_) | Self::Unsteady { .. } | Self::Io(_) | Self::Unexpected => {

@@ -18,6 +18,7 @@ pub use start::Launcher;
 
 use conn::{Broken, Conn};
 use ringback_sys::confine::{Confinement, own_is_confined};
+use ringback_sys::pidfd::PidFd;
 use ringback_sys::watch::{For, poll};
 
 use crate::home::Home;
@@ -81,6 +82,11 @@ impl Client {
     /// Asks, and waits for the answer. An answer that is a fault comes as [`ClientError::Fault`].
     pub fn call(&mut self, request: Request) -> Result<Reply, ClientError> {
         self.begin(request)?;
+        self.answer()
+    }
+
+    /// Waits for the answer to the last [`Client::begin`].
+    pub fn answer(&mut self) -> Result<Reply, ClientError> {
         loop {
             if let Some(reply) = self.finish()? {
                 return Ok(reply);
@@ -152,18 +158,23 @@ impl Client {
 
     /// Asks the daemon to leave and waits until its process is gone. Tasks run on.
     pub fn dismiss_daemon(&mut self) -> Result<(), ClientError> {
-        let gone = ringback_sys::identity::who(self.daemon_pid()?).and_then(ringback_sys::pidfd::PidFd::open);
+        let pid = self.daemon_pid()?;
+        let process = ringback_sys::identity::who(pid).and_then(PidFd::open);
         match self.conn.send(&self.caller, &Request::Stop) {
             Ok(()) | Err(Broken::BeforeSent | Broken::AfterSent) => {}
             Err(Broken::Error(error)) => return Err(error),
         }
         // The answer says that it will leave; the pidfd says that it has.
+        if poll(&[(self.as_fd(), For::Read)], Some(LEAVE_WAIT))? != [true] {
+            return Err(ClientError::Silent { pid });
+        }
         if let Ok(Answer { reply: Reply::Fault(fault), .. }) = self.conn.receive() {
             return Err(ClientError::Fault(fault));
         }
-        let Ok(gone) = gone else { return Ok(()) };
-        let ready = poll(&[(gone.as_fd(), For::Read)], Some(LEAVE_WAIT))?;
-        if ready.first().copied().unwrap_or(false) { Ok(()) } else { Err(ClientError::Unsteady { tries: 1 }) }
+        // Without a pidfd it was gone before we looked.
+        let Ok(process) = process else { return Ok(()) };
+        let ended = poll(&[(process.as_fd(), For::Read)], Some(LEAVE_WAIT))? == [true];
+        if ended { Ok(()) } else { Err(ClientError::Silent { pid }) }
     }
 
     fn send_asked(&mut self) -> Result<(), ClientError> {

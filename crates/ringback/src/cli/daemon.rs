@@ -68,7 +68,8 @@ fn run(background: bool) -> Done {
         Err(error) => error.into(),
     };
     if background {
-        let _unheard = writeln!(io::stdout(), "{}", clean::line(&failure.message));
+        let hint = failure.hint.as_deref().map(|hint| format!(" ({hint})")).unwrap_or_default();
+        let _unheard = writeln!(io::stdout(), "{}{hint}", clean::line(&failure.message));
         return Ok(EXIT_FAILED);
     }
     Err(failure)

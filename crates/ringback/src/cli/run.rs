@@ -1,6 +1,6 @@
 //! `ringback run`: starts a command, prints its id, and returns at once.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -149,12 +149,13 @@ impl Run {
     /// Starts the command.
     pub(crate) fn perform(self, door: Door) -> Done {
         let request = self.request()?;
-        let problem = problem(&request);
+        let doubt = Doubt::about(&request);
         let interrupt = if self.follow || self.wait { Some(follow::catch_interrupt()?) } else { None };
         let mut client = door::client(self.session.as_deref())?;
-        let Reply::Task { task, existing } = client.call(Request::Run(Box::new(request)))? else {
-            return Err(door::unexpected());
-        };
+        client.begin(Request::Run(Box::new(request)))?;
+        // Looked up while the daemon works.
+        let problem = doubt.problem();
+        let Reply::Task { task, existing } = client.answer()? else { return Err(door::unexpected()) };
         let done = match interrupt {
             Some(interrupt) if self.follow => follow::run(door, client, &task, &interrupt),
             Some(interrupt) => wait::until_end(door, client, &task, &interrupt),
@@ -265,36 +266,54 @@ pub(super) fn say_started(door: Door, task: &TaskObject, existing: bool, doubtfu
     Ok(())
 }
 
-/// Why the command will probably not start, and what to do. It is recorded all the same.
-fn problem(request: &RunRequest) -> Option<(String, String)> {
-    let cwd = Path::new(std::ffi::OsStr::from_bytes(&request.cwd));
-    if !cwd.is_dir() {
-        let message = format!("folder {} does not exist or cannot be entered, so it cannot start", shown(&request.cwd));
-        return Some((message, "pass -C a folder that exists".to_owned()));
-    }
-    let Command::Argv(argv) = &request.command else { return None };
-    let program = argv.first()?;
-    if can_be_found(program, cwd, &request.env) {
-        return None;
-    }
-    let hint = if argv.len() == 1 && program.contains(&b' ') {
-        format!("a whole command line goes through a shell: ringback run -c {}", quoted(program))
-    } else if program.contains(&b'/') {
-        "is the path right, seen from the folder it runs in?".to_owned()
-    } else {
-        format!("is {} on the PATH that was given to it?", shown(program))
-    };
-    Some((format!("program {} is not found, so it cannot start", shown(program)), hint))
+/// What decides whether a command can start at all.
+struct Doubt {
+    cwd: PathBuf,
+    /// Program and number of words; a script has none.
+    program: Option<(Vec<u8>, usize)>,
+    path: Vec<u8>,
 }
 
-fn can_be_found(program: &[u8], cwd: &Path, env: &[ByteBuf]) -> bool {
-    let name = Path::new(std::ffi::OsStr::from_bytes(program));
-    if program.contains(&b'/') {
-        return cwd.join(name).exists();
+impl Doubt {
+    fn about(request: &RunRequest) -> Self {
+        let program = match &request.command {
+            Command::Argv(argv) => argv.first().map(|program| (program.to_vec(), argv.len())),
+            Command::Script { .. } => None,
+        };
+        // Without a PATH the search is the system's own (execvp(3)).
+        let path = request.env.iter().find_map(|pair| pair.strip_prefix(b"PATH=")).unwrap_or(b"/bin:/usr/bin");
+        Self { cwd: PathBuf::from(OsStr::from_bytes(&request.cwd)), program, path: path.to_vec() }
     }
-    // Without a PATH the search is the system's own (execvp(3)).
-    let path = env.iter().find_map(|pair| pair.strip_prefix(b"PATH=")).unwrap_or(b"/bin:/usr/bin");
-    path.split(|byte| *byte == b':').any(|folder| cwd.join(std::ffi::OsStr::from_bytes(folder)).join(name).is_file())
+
+    /// Why the command will probably not start, and what to do. It is recorded all the same.
+    fn problem(&self) -> Option<(String, String)> {
+        if !self.cwd.is_dir() {
+            let folder = shown(self.cwd.as_os_str().as_bytes());
+            let message = format!("folder {folder} does not exist or cannot be entered, so it cannot start");
+            return Some((message, "pass -C a folder that exists".to_owned()));
+        }
+        let (program, words) = self.program.as_ref()?;
+        if self.finds(program) {
+            return None;
+        }
+        let hint = if *words == 1 && program.contains(&b' ') {
+            format!("a whole command line goes through a shell: ringback run -c {}", quoted(program))
+        } else if program.contains(&b'/') {
+            "is the path right, seen from the folder it runs in?".to_owned()
+        } else {
+            format!("is {} on the PATH that was given to it?", shown(program))
+        };
+        Some((format!("program {} is not found, so it cannot start", shown(program)), hint))
+    }
+
+    fn finds(&self, program: &[u8]) -> bool {
+        let name = Path::new(OsStr::from_bytes(program));
+        if program.contains(&b'/') {
+            return self.cwd.join(name).exists();
+        }
+        let mut folders = self.path.split(|byte| *byte == b':');
+        folders.any(|folder| self.cwd.join(OsStr::from_bytes(folder)).join(name).is_file())
+    }
 }
 
 fn shown(bytes: &[u8]) -> String {
@@ -390,7 +409,7 @@ mod tests {
 
     #[test]
     fn what_cannot_start_is_foreseen_with_a_hint() {
-        let hint = |args: &[&str]| problem(&request(args)).map(|(_, hint)| hint);
+        let hint = |args: &[&str]| Doubt::about(&request(args)).problem().map(|(_, hint)| hint);
         assert_eq!(hint(&["true"]), None);
         assert!(hint(&["echo a && echo b"]).unwrap().contains("ringback run -c 'echo a && echo b'"));
         assert!(hint(&["surely-not-a-program"]).unwrap().contains("PATH"));
