@@ -5,6 +5,7 @@ mod explain;
 #[cfg(feature = "mcp")]
 mod mcp;
 mod render;
+mod spool;
 
 use std::process::ExitCode;
 

@@ -11,6 +11,7 @@ pub mod reap;
 pub mod signals;
 
 pub mod files;
+pub mod folder;
 pub mod lock;
 pub mod task_files;
 pub mod watch;

@@ -1,8 +1,13 @@
 //! Waiting for a condition: a file that grows, a descriptor that is ready.
 
 use std::{
+    ffi::{OsStr, OsString},
     io,
-    os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd},
+    mem::MaybeUninit,
+    os::{
+        fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd},
+        unix::ffi::OsStrExt as _,
+    },
     path::Path,
     time::{Duration, Instant},
 };
@@ -89,6 +94,101 @@ impl AsRawFd for FileWatch {
     }
 }
 
+/// Readable whenever something has changed in one of several folders. One descriptor for all of them, because a user may
+/// have few (`max_user_instances`, inotify(7)).
+#[derive(Debug)]
+pub struct FolderWatch(OwnedFd);
+
+/// What happened to a name in a watched folder.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Happened {
+    /// Which folder, by the number that it was given when the watch began.
+    pub folder: i32,
+    /// Which name; nothing where it is about the folder.
+    pub name: Option<OsString>,
+    /// What.
+    pub what: What,
+}
+
+/// Kinds of changes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum What {
+    /// A name was made, or a file has grown; somebody may still write to it.
+    Changed,
+    /// A file was closed by a writer, or was moved here: it is whole.
+    Whole,
+    /// The folder is no longer watched: it is gone.
+    Gone,
+    /// More happened than the kernel keeps: look at everything.
+    Overflow,
+}
+
+impl FolderWatch {
+    /// Watches nothing yet.
+    pub fn new() -> io::Result<Self> {
+        Ok(Self(inotify::init(inotify::CreateFlags::CLOEXEC | inotify::CreateFlags::NONBLOCK)?))
+    }
+
+    /// Watches for files that come into a folder. What came before the call is not seen: watch first, then look.
+    pub fn arrivals(&self, path: &Path) -> io::Result<i32> {
+        use inotify::WatchFlags as Flags;
+        let flags = Flags::CREATE | Flags::CLOSE_WRITE | Flags::MOVED_TO | Flags::ONLYDIR;
+        Ok(inotify::add_watch(&self.0, path, flags)?)
+    }
+
+    /// Watches for files of a folder that are made or grow.
+    pub fn growth(&self, path: &Path) -> io::Result<i32> {
+        use inotify::WatchFlags as Flags;
+        Ok(inotify::add_watch(&self.0, path, Flags::CREATE | Flags::MODIFY | Flags::ONLYDIR)?)
+    }
+
+    /// Stops watching a folder. One that is gone already is no error.
+    pub fn remove(&self, folder: i32) {
+        let _gone_already = inotify::remove_watch(&self.0, folder);
+    }
+
+    /// Takes the next batch of what has happened; empty when there is nothing more.
+    pub fn read(&self) -> io::Result<Vec<Happened>> {
+        let mut buffer = [MaybeUninit::uninit(); 16 << 10];
+        let mut reader = inotify::Reader::new(&self.0, &mut buffer);
+        let mut all = Vec::new();
+        loop {
+            match reader.next() {
+                Ok(event) => all.push(Happened {
+                    folder: event.wd(),
+                    name: event.file_name().map(|name| OsStr::from_bytes(name.to_bytes()).to_owned()),
+                    what: what(event.events()),
+                }),
+                Err(rustix::io::Errno::INTR) => {}
+                Err(rustix::io::Errno::AGAIN) => return Ok(all),
+                Err(error) => return Err(error.into()),
+            }
+            if reader.is_buffer_empty() {
+                return Ok(all);
+            }
+        }
+    }
+}
+
+fn what(flags: inotify::ReadFlags) -> What {
+    use inotify::ReadFlags as Flags;
+    if flags.contains(Flags::QUEUE_OVERFLOW) {
+        What::Overflow
+    } else if flags.contains(Flags::IGNORED) {
+        What::Gone
+    } else if flags.intersects(Flags::CLOSE_WRITE | Flags::MOVED_TO) {
+        What::Whole
+    } else {
+        What::Changed
+    }
+}
+
+impl AsFd for FolderWatch {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -136,5 +236,27 @@ mod tests {
         let scratch = Scratch::new();
         let error = FileWatch::modify(&scratch.path().join("none")).unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::NotFound);
+    }
+
+    #[test]
+    fn a_folder_tells_which_name_was_made_closed_or_moved_in() {
+        let (scratch, other) = (Scratch::new(), Scratch::new());
+        let watch = FolderWatch::new().unwrap();
+        let (here, there) = (watch.growth(scratch.path()).unwrap(), watch.arrivals(other.path()).unwrap());
+        let mut file = std::fs::File::create(scratch.path().join("x")).unwrap();
+        let seen = |folder, name: &str, what| Happened { folder, name: Some(name.into()), what };
+        assert_eq!(watch.read().unwrap(), [seen(here, "x", What::Changed)]);
+        file.write_all(b"half").unwrap();
+        assert_eq!(watch.read().unwrap(), [seen(here, "x", What::Changed)]);
+        drop(file);
+        std::fs::rename(scratch.path().join("x"), other.path().join("y")).unwrap();
+        std::fs::write(other.path().join("z"), "whole").unwrap();
+        let (z, whole) = (seen(there, "z", What::Changed), seen(there, "z", What::Whole));
+        assert_eq!(watch.read().unwrap(), [seen(there, "y", What::Whole), z, whole]);
+        assert_eq!(watch.read().unwrap(), []);
+        watch.remove(there);
+        std::fs::remove_dir(scratch.path()).unwrap();
+        let gone = |folder| Happened { folder, name: None, what: What::Gone };
+        assert_eq!(watch.read().unwrap(), [gone(there), gone(here)]);
     }
 }

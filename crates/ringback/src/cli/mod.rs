@@ -23,6 +23,7 @@ mod run;
 mod send;
 mod session;
 mod show;
+mod spool;
 mod stats;
 mod usage;
 mod value;
@@ -64,6 +65,7 @@ More:
   prune        Forget old ended tasks that nobody has still to hear of
   stats        Show counts of the daemon, or what tasks used
   mcp          Serve an agent over MCP on stdin and stdout
+  spool        Serve requests that are files in a folder, for agents that can only write files
   daemon       Run, stop or restart the daemon, or show its status
   completions  Print shell completions
   man          Print the man page, or write one per verb
@@ -110,6 +112,7 @@ enum Verb {
     Rm(rm::Rm),
     Prune(prune::Prune),
     Stats(stats::Stats),
+    Spool(spool::Spool),
     Daemon(daemon::Daemon),
     Completions(completions::Completions),
     Man(man::Man),
@@ -151,6 +154,7 @@ fn perform(verb: Verb, door: Door) -> Done {
         Verb::Rm(rm) => rm.perform(door),
         Verb::Prune(prune) => prune.perform(door),
         Verb::Stats(stats) => stats.perform(door),
+        Verb::Spool(spool) => spool.perform(door),
         Verb::Daemon(daemon) => daemon.perform(door),
         Verb::Completions(completions) => completions.perform(door),
         Verb::Man(man) => man.perform(door),
