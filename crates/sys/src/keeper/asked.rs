@@ -24,7 +24,7 @@ impl Keeper {
 
     fn carry_out(&mut self, request: Request) {
         match request.ask {
-            Ask::Stop => self.begin_stop(request.cause, request.grace_ms),
+            Ask::Stop => self.stop_tree(request.cause, request.grace_ms),
             Ask::Signal => self.signal_main_group(request.signal),
             Ask::CloseStdin => self.stdin = None,
             Ask::Witness => self.hear_witness(request.status),

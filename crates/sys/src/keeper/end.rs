@@ -95,7 +95,7 @@ impl Keeper {
         if self.is_telling() && (self.tree_empty || output_over || now_ms >= self.tell_at_ms) {
             self.tell_end();
             if self.head.leftovers == Leftovers::Kill && !self.tree_empty {
-                self.begin_stop(Cause::None, self.head.grace_ms);
+                self.stop_tree(Cause::None, self.head.grace_ms);
             }
         }
         false

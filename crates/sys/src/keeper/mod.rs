@@ -153,15 +153,15 @@ impl Keeper {
         }
         let grace_ms = self.head.grace_ms;
         if self.limits_apply() && self.head.kill_at_output_max && self.capture.over_limit() {
-            self.begin_stop(Cause::OutputLimit, grace_ms);
+            self.stop_tree(Cause::OutputLimit, grace_ms);
         } else if self.wall_at_ms().is_some_and(|at_ms| now_ms >= at_ms) {
-            self.begin_stop(Cause::Wall, grace_ms);
+            self.stop_tree(Cause::Wall, grace_ms);
         } else if self.idle_at_ms().is_some_and(|at_ms| now_ms >= at_ms) {
             // Somebody has stopped it (SIGSTOP): that is not silence.
             if procfs::stat(self.ledger.record.main.pid).is_some_and(|main| main.state == b'T') {
                 self.idle_from_ms = now_ms;
             } else {
-                self.begin_stop(Cause::Idle, grace_ms);
+                self.stop_tree(Cause::Idle, grace_ms);
             }
         }
     }

@@ -32,14 +32,18 @@ pub(super) struct Stop {
 }
 
 impl Keeper {
-    /// Begins a stop, or shortens the grace of the one under way.
+    /// Begins a stop, or shortens the grace of the one under way; a tree that is already empty needs none.
+    pub(super) fn stop_tree(&mut self, cause: Cause, grace_ms: u64) {
+        if !(self.main_over && self.tree_empty) {
+            self.begin_stop(cause, grace_ms);
+        }
+    }
+
+    /// Begins a stop that ends with a receipt even if nobody is left, as the one of a keeper that died in it.
     pub(super) fn begin_stop(&mut self, cause: Cause, grace_ms: u64) {
         let now_ms = time::mono_ms();
         if let Some(stop) = &mut self.stop {
             stop.firm_at_ms = stop.firm_at_ms.min(now_ms + grace_ms);
-            return;
-        }
-        if self.main_over && self.tree_empty {
             return;
         }
         // The cause goes on record before the first signal, so that its effect is never taken for a natural end. An end

@@ -316,7 +316,18 @@ impl Task {
 
     /// Waits until the keeper is gone; its status word.
     pub fn keeper_status(&mut self) -> i32 {
-        reap(self.keeper.take().unwrap())
+        let keeper = self.keeper_pid();
+        let handle = pidfd_open(Pid::from_raw(keeper).unwrap(), PidfdFlags::empty()).unwrap();
+        let limit = rustix::time::Timespec { tv_sec: LIMIT.as_secs().try_into().unwrap(), tv_nsec: 0 };
+        let gone = poll(&mut [PollFd::new(&handle, PollFlags::IN)], Some(&limit)).unwrap();
+        assert_eq!(gone, 1, "the keeper does not leave: {:?}", self.record());
+        self.keeper = None;
+        reap(keeper)
+    }
+
+    /// Where the next keeper dies.
+    pub fn crash_next(&mut self, point: Option<&str>) {
+        self.crash = point.map(Into::into);
     }
 
     /// Writes to a file of the folder at an offset.
