@@ -321,6 +321,8 @@ fn is_older(a: &str, b: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::wire::Fault;
+    use std::io::{Read as _, Write as _};
 
     #[test]
     fn versions_compare_by_number() {
@@ -336,5 +338,96 @@ mod tests {
         let mut since = Instant::now().checked_sub(Duration::from_secs(4)).unwrap();
         shorten(&mut request, &mut since);
         assert!(matches!(request, Request::Wait { timeout_ms: Some(5_000..=6_000), .. }));
+    }
+
+    /// A daemon that takes one request per entry and answers it, or leaves without a word.
+    fn serve(home: &Home, script: Vec<Option<Answer>>) -> std::thread::JoinHandle<Vec<String>> {
+        home.prepare().unwrap();
+        let listener = ringback_sys::socket::listen(home.socket_dir(), crate::home::SOCKET_NAME).unwrap();
+        std::thread::spawn(move || {
+            let answer = |answer: Option<Answer>| {
+                let (mut stream, _) = listener.accept().unwrap();
+                let mut prefix = [0; 4];
+                stream.read_exact(&mut prefix).unwrap();
+                let mut body = vec![0; crate::wire::frame::body_length(prefix).unwrap()];
+                stream.read_exact(&mut body).unwrap();
+                let call: crate::wire::Call = crate::wire::decode(&body).unwrap();
+                if let Some(answer) = answer {
+                    let mut bytes = Vec::new();
+                    crate::wire::encode(&answer, &mut bytes).unwrap();
+                    stream.write_all(&bytes).unwrap();
+                }
+                format!("{:?}", call.request)
+            };
+            script.into_iter().map(answer).collect()
+        })
+    }
+
+    fn answer(proto: u16, version: &str, reply: Reply) -> Answer {
+        Answer { proto, version: version.to_owned(), reply }
+    }
+
+    fn check(script: Vec<Option<Answer>>, request: Request) -> (Result<Reply, ClientError>, Vec<String>) {
+        let dir = tempfile::tempdir().unwrap();
+        let home = Home::at(dir.path().join("home")).unwrap();
+        let served = serve(&home, script);
+        let reply = Client::open_existing(&home, Caller::default()).and_then(|mut client| client.call(request));
+        (reply, served.join().unwrap())
+    }
+
+    fn wait() -> Request {
+        Request::Wait { ids: vec!["k3".to_owned()], any: false, timeout_ms: None }
+    }
+
+    #[test]
+    fn a_wait_is_asked_again_when_the_daemon_goes_away() {
+        let (reply, asked) = check(vec![None, None, Some(answer(PROTOCOL, VERSION, Reply::Done))], wait());
+        assert!(matches!(reply, Ok(Reply::Done)), "{reply:?}");
+        assert_eq!(asked.len(), 3);
+        assert!(asked.iter().all(|request| *request == asked[0]));
+    }
+
+    #[test]
+    fn a_run_is_never_asked_twice() {
+        let (reply, asked) = check(vec![None], Request::Run(Box::default()));
+        let error = reply.unwrap_err();
+        assert!(matches!(error, ClientError::Gone { what: "run" }), "{error:?}");
+        assert!(error.hint().unwrap().contains("ringback ps"));
+        assert_eq!(asked.len(), 1);
+    }
+
+    #[test]
+    fn a_stop_that_is_answered_by_leaving_is_done() {
+        assert!(matches!(check(vec![None], Request::Stop).0, Ok(Reply::Done)));
+    }
+
+    #[test]
+    fn another_protocol_is_told_and_status_works_across() {
+        let strange = |version| Some(answer(PROTOCOL + 1, version, Reply::Done));
+        let older = check(vec![strange("0.0.1")], wait()).0.unwrap_err();
+        assert!(
+            matches!(older, ClientError::Protocol { older: true, .. }) && older.hint().unwrap().contains("restart")
+        );
+        let newer = check(vec![strange("99.0.0")], wait()).0.unwrap_err();
+        assert!(matches!(newer, ClientError::Protocol { older: false, .. }), "{newer:?}");
+        assert!(matches!(check(vec![strange("99.0.0")], Request::Status).0, Ok(Reply::Done)));
+    }
+
+    #[test]
+    fn a_fault_comes_with_its_code_and_hint() {
+        let fault = Fault { code: "unknown_id".to_owned(), message: "no".to_owned(), hint: Some("look".to_owned()) };
+        let error = check(vec![Some(answer(PROTOCOL, VERSION, Reply::Fault(fault)))], wait()).0.unwrap_err();
+        assert_eq!(
+            (error.code(), error.to_string(), error.hint()),
+            ("unknown_id", "no".to_owned(), Some("look".to_owned()))
+        );
+    }
+
+    #[test]
+    fn nobody_there_is_no_daemon() {
+        let dir = tempfile::tempdir().unwrap();
+        let home = Home::at(dir.path()).unwrap();
+        let error = Client::open_existing(&home, Caller::default()).map(|_| ()).unwrap_err();
+        assert!(matches!(error, ClientError::NoDaemon { .. }), "{error:?}");
     }
 }

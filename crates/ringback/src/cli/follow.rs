@@ -79,7 +79,10 @@ pub(super) fn stream(
                 printer.finish()?;
                 enrich(&mut ended);
                 say_ended(door, printer, &ended)?;
-                heard(&mut door::client(Some(&presses.session))?, std::slice::from_ref(&ended));
+                // Everything was shown; a daemon that cannot be told so offers the notice again.
+                if let Ok(mut client) = door::client(Some(&presses.session)) {
+                    heard(&mut client, std::slice::from_ref(&ended));
+                }
                 return Ok(Some(*ended));
             }
         }
