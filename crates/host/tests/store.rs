@@ -3,7 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot set up its world has failed")]
 
 use ringback_core::id::{Prefix, TaskId};
-use ringback_host::store::{Ack, Asked, Facts, Found, Page, Record, Store, StoreError, StoredOutcome};
+use ringback_host::store::{Ack, Asked, Claim, Facts, Found, Page, Record, Store, StoreError, StoredOutcome};
 
 fn id(n: u64) -> TaskId {
     TaskId::from_bits(n << 40)
@@ -171,4 +171,44 @@ fn a_home_of_a_newer_ringback_is_not_touched() {
     let path = dir.path().join("db");
     rusqlite::Connection::open(&path).unwrap().execute_batch("PRAGMA user_version = 99").unwrap();
     assert!(matches!(Store::open(&path), Err(StoreError::TooNew { found: 99, .. })));
+}
+
+#[test]
+fn a_claim_keeps_others_away_until_it_lapses_and_an_acknowledged_notice_is_never_given() {
+    let (_dir, mut store) = open();
+    store.write(&[insert(1, "s"), insert(2, "s"), conclude(1, "s", 1), conclude(2, "s", 2)]).unwrap();
+    let claim = |word, now_ms, limit| Claim {
+        session: "s".into(),
+        word,
+        rung: "r".into(),
+        limit,
+        now_ms,
+        lease_ms: 100,
+        ..Claim::default()
+    };
+    let mut take = |claim: &Claim| {
+        store.write(&[Record::Claim(Box::new(claim.clone()))]).unwrap();
+        store.claimed(claim).unwrap()
+    };
+    assert_eq!(take(&claim(7, 1000, 1)), (vec![1], None));
+    assert_eq!(take(&claim(7, 1010, 1)), (vec![1], None), "asked again, as after a death");
+    assert_eq!(take(&claim(8, 1020, 9)), (vec![2], Some(90)), "the first is another's");
+    assert_eq!(take(&claim(9, 1050, 9)), (vec![], Some(60)));
+    let only = |tasks: &[u64], kinds: &[&str]| Claim {
+        tasks: tasks.iter().map(|n| id(*n)).collect(),
+        kinds: kinds.iter().map(|kind| (*kind).to_owned()).collect(),
+        ..claim(10, 1200, 9)
+    };
+    assert_eq!(take(&only(&[2], &["tool_match"])), (vec![], None));
+    assert_eq!(take(&only(&[2], &["tool_result"])), (vec![2], None), "its claim has lapsed");
+    assert_eq!(
+        take(&claim(11, -1_000_000, 9)),
+        (vec![1, 2], None),
+        "a claim that reaches too far is of a clock that was set back"
+    );
+    store.write(&[Record::Ack { session: "s".into(), which: Ack::UpTo(1) }]).unwrap();
+    let late = claim(12, 1_000_000, 9);
+    store.write(&[Record::Claim(Box::new(late.clone()))]).unwrap();
+    assert_eq!(store.claimed(&late).unwrap(), (vec![2], None));
+    assert_eq!(heard(&store, "s").len(), 1, "a claim hides nothing from the inbox");
 }

@@ -279,6 +279,7 @@ fn may_repeat(request: &Request) -> bool {
         | Request::Release { .. }
         | Request::Inbox { .. }
         | Request::Ack { .. }
+        | Request::Claim { .. }
         | Request::SessionEnd { .. }
         | Request::SessionWatch { .. }
         | Request::SessionLease { .. }

@@ -26,6 +26,7 @@ impl Daemon {
             Say::Tasks { ids, timed_out, faults } => self.tasks_reply(&ids, timed_out, faults),
             Say::Read(request) => self.read(&request),
             Say::Session(session) => self.session_reply(&session),
+            Say::Claimed(claim) => self.claimed_reply(&claim),
             Say::Acknowledged { first, count } => {
                 Ok(Reply::Acknowledged { count: self.round.acknowledged(first, count) })
             }
@@ -135,7 +136,7 @@ impl Daemon {
         Ok(Reply::Notices { notices, more })
     }
 
-    fn notice(&mut self, session: &str, row: NoticeRow) -> Notice {
+    pub(super) fn notice(&mut self, session: &str, row: NoticeRow) -> Notice {
         let task = self.task(row.task, Detail::Brief).unwrap_or_else(|_| TaskObject {
             // It was removed before anybody heard of it; the text still says how it ended.
             id: row.task.to_string(),

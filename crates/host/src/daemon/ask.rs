@@ -44,6 +44,7 @@ impl Daemon {
                 Ok(())
             }
             Request::Ack { up_to, seqs, tasks } => self.ask_ack(to, caller, up_to, &seqs, &tasks),
+            claim @ Request::Claim { .. } => self.ask_claim(to, caller, claim),
             Request::Heard { tasks } => {
                 self.ask_heard(to, caller, &tasks);
                 Ok(())

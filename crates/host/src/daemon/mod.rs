@@ -7,6 +7,7 @@ mod act;
 mod adopt;
 mod answer;
 mod ask;
+mod claim;
 mod crash;
 mod drive;
 mod error;

@@ -173,6 +173,7 @@ impl Daemon {
                 Record::Conclude { .. } | Record::Close { .. } | Record::Stop { .. } => self.round.records.push(record),
                 Record::Lease { .. }
                 | Record::Ack { .. }
+                | Record::Claim(_)
                 | Record::Watch { .. }
                 | Record::SessionLease { .. }
                 | Record::Remove { .. } => {}

@@ -3,6 +3,7 @@
 use mio::Token;
 use ringback_core::id::TaskId;
 
+use crate::store::Claim;
 use crate::wire::{Caller, Fault, Reply, Request};
 
 /// One thing to tell one client.
@@ -55,6 +56,8 @@ pub(super) enum Say {
         /// How many.
         count: usize,
     },
+    /// What this claim of the round has got.
+    Claimed(Box<Claim>),
     /// A change was made.
     Changed(Reply),
 }
@@ -70,7 +73,7 @@ impl Tell {
     /// The round could not be recorded: whoever asked for a change is told so.
     pub(super) fn refuse_change(&mut self, fault: &Fault) {
         match self.say {
-            Say::Begun(_) | Say::Acknowledged { .. } | Say::Changed(_) => {
+            Say::Begun(_) | Say::Acknowledged { .. } | Say::Claimed(_) | Say::Changed(_) => {
                 self.say = Say::Reply(Reply::Fault(fault.clone()));
             }
             Say::Reply(_)

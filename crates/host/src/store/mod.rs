@@ -4,6 +4,7 @@
 //! the truth: its outcome and its notice came in one transaction. WAL with `synchronous = FULL`: what was committed
 //! survives a power cut (sqlite.org/wal.html).
 
+mod claim;
 mod inbox;
 mod open;
 mod read;
@@ -11,6 +12,7 @@ pub mod row;
 mod sessions;
 mod write;
 
+pub use claim::{Claim, LEASE_MS_MAX};
 pub use inbox::NoticeRow;
 pub use read::{Found, Page};
 pub use row::{Asked, Facts, Row, StoredCommand, StoredOutcome, StoredStop};

@@ -31,6 +31,9 @@ const STEPS: &[&str] = &["
         kind    TEXT    NOT NULL,
         at_ms   INTEGER NOT NULL,
         text    TEXT    NOT NULL,
+        claimed_by TEXT,                     -- who is about to speak of it, for people
+        claim      INTEGER,                  -- the word of that claim
+        claimed_until_ms INTEGER,            -- wall clock at which it lapses
         PRIMARY KEY (session, seq)
     ) WITHOUT ROWID;
     CREATE INDEX notices_task ON notices (task);

@@ -5,6 +5,7 @@ use ringback_core::notice::Kind;
 use rusqlite::{Connection, params};
 use serde::Serialize;
 
+use super::claim::{self, Claim};
 use super::row::{Asked, Facts, StoredStop};
 use super::{Store, StoreError};
 
@@ -65,6 +66,8 @@ pub enum Record {
         /// Which.
         which: Ack,
     },
+    /// Somebody is about to speak of notices.
+    Claim(Box<Claim>),
     /// A session ends when this process does; nothing takes the watch away.
     Watch {
         /// Which session.
@@ -144,6 +147,7 @@ fn write_one(db: &Connection, record: &Record) -> Result<Option<u64>, StoreError
             db.prepare_cached("UPDATE tasks SET lease = ? WHERE id = ?")?.execute(params![lease, bits(*id)])?;
         }
         Record::Ack { session, which } => return ack(db, session, which).map(Some),
+        Record::Claim(claim) => claim::write(db, claim)?,
         Record::Watch { session, process } => {
             let (pid, start, boot) = match process {
                 Some((pid, start, boot)) => (Some(*pid), Some(start.cast_signed()), Some(boot.as_slice())),

@@ -44,6 +44,13 @@ pub enum Reply {
         /// Whether there are more.
         more: bool,
     },
+    /// Notices that are the asker's to speak of.
+    Claimed {
+        /// In order.
+        notices: Vec<Notice>,
+        /// How long the first of those that others have claimed is held, if there are any; milliseconds.
+        held_ms: Option<u64>,
+    },
     /// How many notices were acknowledged.
     Acknowledged {
         /// The count.

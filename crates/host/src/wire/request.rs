@@ -110,6 +110,25 @@ pub enum Request {
         /// The notices of these tasks (ids or unique prefixes).
         tasks: Vec<String>,
     },
+    /// Take unheard notices of the caller's session to speak of them: while the lease lasts nobody else is given them by a
+    /// claim. One that was acknowledged is never given; one that was not is given to the next when the lease lapses.
+    /// → `Claimed`
+    Claim {
+        /// Who will speak, for people; for example `claude-stop`.
+        rung: String,
+        /// A random number. Asked again with the same one, as after the death of a daemon, the answer is the same.
+        word: u64,
+        /// How long it holds, milliseconds; at most ten minutes.
+        lease_ms: u64,
+        /// Only notices of these tasks (ids or unique prefixes); none is all.
+        #[serde(default)]
+        tasks: Vec<String>,
+        /// Only notices of these kinds; none is all.
+        #[serde(default)]
+        kinds: Vec<String>,
+        /// At most this many.
+        limit: u32,
+    },
     /// The caller has shown the ending of these tasks (full ids) to its session: an owner's notice counts as heard.
     /// Not answered.
     Heard {

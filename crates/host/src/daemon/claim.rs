@@ -1,0 +1,46 @@
+//! Claims of those who are about to speak: written in the round, and answered with what was got.
+
+use mio::Token;
+use ringback_core::id::TaskId;
+use ringback_sys::process;
+
+use super::Daemon;
+use super::ask::check_session;
+use super::error::store_fault;
+use super::tell::{Say, Tell};
+use crate::store::{Claim, LEASE_MS_MAX, Record};
+use crate::wire::{Caller, Fault, Reply, Request};
+
+/// How many notices one claim takes at most: one who speaks of more is not understood.
+const CLAIMED_MAX: u32 = 1000;
+
+impl Daemon {
+    /// Takes notices for a while.
+    pub(super) fn ask_claim(&mut self, to: Token, caller: &Caller, request: Request) -> Result<(), Fault> {
+        let Request::Claim { rung, word, lease_ms, tasks, kinds, limit } = request else { return Ok(()) };
+        check_session(&caller.session)?;
+        let tasks = tasks.iter().map(|text| self.resolve(text)).collect::<Result<Vec<TaskId>, Fault>>()?;
+        let claim = Claim {
+            session: caller.session.clone(),
+            word,
+            rung,
+            tasks,
+            kinds,
+            limit: limit.clamp(1, CLAIMED_MAX),
+            now_ms: process::wall_ms(),
+            lease_ms: lease_ms.clamp(1, LEASE_MS_MAX),
+        };
+        self.round.records.push(Record::Claim(Box::new(claim.clone())));
+        self.round.tells.push(Tell { to, say: Say::Claimed(Box::new(claim)) });
+        Ok(())
+    }
+
+    /// What a claim of this round has got.
+    pub(super) fn claimed_reply(&mut self, claim: &Claim) -> Result<Reply, Fault> {
+        let (seqs, held_ms) = self.store.claimed(claim).map_err(|error| store_fault(&error))?;
+        let rows = self.store.notices(&claim.session, u32::MAX).map_err(|error| store_fault(&error))?;
+        let own = rows.into_iter().filter(|row| seqs.contains(&row.seq));
+        let notices = own.map(|row| self.notice(&claim.session, row)).collect();
+        Ok(Reply::Claimed { notices, held_ms })
+    }
+}
