@@ -36,6 +36,8 @@ struct Fifo {
     stream: Stream,
     /// Whether the last writer is gone.
     over: bool,
+    /// Whether the FIFO was removed: then no writer can come, and the end would be reported for ever.
+    gone: bool,
     full_pulls: u8,
 }
 
@@ -78,7 +80,8 @@ impl Capture {
 
     /// What to wait for.
     pub(super) fn slots(&self) -> [poll::Slot; 2] {
-        self.fifos.each_ref().map(|fifo| poll::Slot::new(fifo.as_ref().map_or(-1, |fifo| fifo.fd.number()), poll::IN))
+        let number = |fifo: &Option<Fifo>| fifo.as_ref().filter(|fifo| !fifo.gone).map_or(-1, |fifo| fifo.fd.number());
+        self.fifos.each_ref().map(|fifo| poll::Slot::new(number(fifo), poll::IN))
     }
 
     /// Copies once from each FIFO that is ready.
@@ -179,14 +182,15 @@ impl Capture {
 impl Fifo {
     fn open(path: &'static CStr, stream: Stream) -> Result<Self> {
         let fd = file::open(path, file::flag::RDONLY | file::flag::NONBLOCK)?;
-        Ok(Self { path, fd, stream, over: false, full_pulls: 0 })
+        Ok(Self { path, fd, stream, over: false, gone: false, full_pulls: 0 })
     }
 
     /// The last writer is gone. A file opened anew does not report that again, and hears of later writers (fifo(7)).
     fn end(&mut self) {
         self.over = true;
-        if let Ok(fd) = file::open(self.path, file::flag::RDONLY | file::flag::NONBLOCK) {
-            self.fd = fd;
+        match file::open(self.path, file::flag::RDONLY | file::flag::NONBLOCK) {
+            Ok(fd) => self.fd = fd,
+            Err(_) => self.gone = true,
         }
     }
 

@@ -36,6 +36,7 @@ impl Keeper {
         record.ended_wall_ms = time::wall_ms().cast_signed();
         record.ended_mono_ms = time::mono_ms();
         self.tell_at_ms = record.ended_mono_ms + DRAIN_MS;
+        self.look_again_at_ms = Some(self.tell_at_ms);
         self.main_over = true;
         self.ledger.write();
         crash!("keeper.main-ended");
@@ -84,6 +85,12 @@ impl Keeper {
     pub(super) fn settle(&mut self, now_ms: u64) -> bool {
         if !self.main_over || self.stop.is_some() {
             return false;
+        }
+        if self.look_again_at_ms.is_some_and(|at_ms| now_ms >= at_ms) {
+            self.look_again_at_ms = None;
+            if !self.tree_empty {
+                self.note_children();
+            }
         }
         self.capture.drain(&mut self.ledger);
         let output_over = self.capture.is_over();

@@ -73,6 +73,8 @@ struct Keeper {
     tree_empty: bool,
     /// After the main process's end: when to tell although output or tree are still open.
     tell_at_ms: u64,
+    /// When to look once more whether only ringback itself is left: a new daemon may not have been itself yet.
+    look_again_at_ms: Option<u64>,
     /// Since when the task counts as silent.
     idle_from_ms: u64,
     stop: Option<Stop>,
@@ -139,7 +141,10 @@ impl Keeper {
             return Some(self.witness_at_ms().map_or(stop.firm_at_ms, |at_ms| at_ms.min(stop.firm_at_ms)));
         }
         let telling = self.is_telling().then_some(self.tell_at_ms);
-        [telling, self.witness_at_ms(), self.wall_at_ms(), self.idle_at_ms()].into_iter().flatten().min()
+        [telling, self.look_again_at_ms, self.witness_at_ms(), self.wall_at_ms(), self.idle_at_ms()]
+            .into_iter()
+            .flatten()
+            .min()
     }
 
     #[inline(never)]

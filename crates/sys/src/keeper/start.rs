@@ -138,6 +138,7 @@ impl Keeper {
             main_over: false,
             tree_empty: false,
             tell_at_ms: 0,
+            look_again_at_ms: None,
             idle_from_ms,
             stop: None,
         }

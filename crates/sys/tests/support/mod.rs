@@ -189,8 +189,13 @@ impl Task {
 
     /// Starts one more keeper.
     pub fn spawn(&mut self, takeover: bool) {
+        self.spawn_from(image(), takeover);
+    }
+
+    /// Starts one more keeper of another image.
+    pub fn spawn_from(&mut self, image: &KeeperImage, takeover: bool) {
         let crash = self.crash.as_deref().map(OsStr::new);
-        self.keeper = Some(image().spawn(&self.folder, &self.id, takeover, crash).unwrap());
+        self.keeper = Some(image.spawn(&self.folder, &self.id, takeover, crash).unwrap());
     }
 
     /// The newest record.
@@ -330,6 +335,16 @@ impl Task {
         self.crash = point.map(Into::into);
     }
 
+    /// The home.
+    pub fn home(&self) -> &Path {
+        self.home.path()
+    }
+
+    /// The hint that names this task.
+    pub fn frame(&self) -> [u8; news::FRAME_BYTES] {
+        news::frame(number(&self.id))
+    }
+
     /// Writes to a file of the folder at an offset.
     pub fn write_at(&self, name: &str, bytes: &[u8], offset: u64) {
         OpenOptions::new().write(true).open(self.folder.join(name)).unwrap().write_all_at(bytes, offset).unwrap();
@@ -339,7 +354,8 @@ impl Task {
 impl Drop for Task {
     fn drop(&mut self) {
         let Some(keeper) = self.keeper else { return };
-        if std::thread::panicking() || !matches!(self.record().phase, Phase::Closed | Phase::StartFailed) {
+        let over = Record::newest(&self.file("state")).is_none_or(|record| record.phase >= Phase::Closed);
+        if std::thread::panicking() || !over {
             self.kill_tree(keeper);
         }
         reap(keeper);
@@ -371,6 +387,18 @@ pub fn code(record: &Record) -> Option<i32> {
 /// The signal in a status word.
 pub fn signal(record: &Record) -> Option<i32> {
     Some(record.wait_status & 0x7f).filter(|number| *number != 0)
+}
+
+/// Waits until there is a value. For what gives no event, so it asks again and again, but not for ever.
+pub fn wait_until<T>(mut value: impl FnMut() -> Option<T>) -> T {
+    let until = Instant::now() + LIMIT;
+    loop {
+        if let Some(value) = value() {
+            return value;
+        }
+        assert!(Instant::now() < until, "waited in vain");
+        std::thread::yield_now();
+    }
 }
 
 /// Waits for an orphan that this process has inherited; its status word.
