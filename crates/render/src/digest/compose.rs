@@ -1,0 +1,254 @@
+//! Puts the digest together within its budget: verdict, results, errors, hints, then as much of the output as fits.
+
+use super::edges::{Edges, Shown};
+use super::verdict::Verdict;
+use crate::recognise::{Counts, Findings, Severity, Test};
+use crate::text::{clip, shorten};
+
+/// Most lines of the begin, and of the end, where not all can be shown; fewer where all went well.
+const HEAD_LINES_MAX: usize = 5;
+const TAIL_LINES_MAX: usize = 30;
+const GOOD_HEAD_LINES_MAX: usize = 3;
+const GOOD_TAIL_LINES_MAX: usize = 12;
+/// Most failed tests and errors.
+const FAILED_MAX: usize = 6;
+const ERRORS_MAX: usize = 3;
+/// Most bytes of one line of ours, of one output line at the begin, and of one at the end.
+const OUR_LINE_BYTES: usize = 260;
+const HEAD_LINE_BYTES: usize = 160;
+const TAIL_LINE_BYTES: usize = 400;
+/// A line of the output that must be cut to less is left out.
+const LINE_BYTES_MIN: usize = 40;
+/// What the line that names left-out lines may take.
+const MARK_BYTES: usize = 90;
+
+/// What is known.
+pub(super) struct Facts<'a> {
+    pub(super) verdict: &'a Verdict<'a>,
+    pub(super) bytes: u64,
+    pub(super) lines: u64,
+    pub(super) found: &'a Findings,
+    pub(super) hints: &'a [String],
+    pub(super) gaps: &'a [(u64, u64, String)],
+    pub(super) unseen: Option<(u64, u64)>,
+}
+
+/// What was made of it.
+pub(super) struct Composed {
+    pub(super) text: String,
+    pub(super) omitted: Option<(u64, u64)>,
+    pub(super) tail: Vec<String>,
+}
+
+pub(super) fn compose(facts: &Facts<'_>, edges: &Edges, budget: usize) -> Composed {
+    let mut page = Page { text: String::new(), limit: budget };
+    page.add(&facts.verdict.line(facts.bytes, facts.lines));
+    // What was found must not push out the output itself: its end is what people look at first.
+    page.limit = page.text.len() + budget.saturating_sub(page.text.len()) * 6 / 10;
+    findings(&mut page, facts);
+    page.limit = budget;
+    output(page, facts, edges)
+}
+
+struct Page {
+    text: String,
+    limit: usize,
+}
+
+impl Page {
+    fn room(&self) -> usize {
+        self.limit.saturating_sub(self.text.len())
+    }
+
+    /// Adds a line, shortened if it must be; not at all if there is no room for something to read.
+    fn add(&mut self, line: &str) -> bool {
+        let room = self.room().saturating_sub(1).min(2 * OUR_LINE_BYTES);
+        if room < line.len().min(20) {
+            return false;
+        }
+        self.text.push_str(&shorten(line, room));
+        self.text.push('\n');
+        true
+    }
+}
+
+fn findings(page: &mut Page, facts: &Facts<'_>) {
+    let found = facts.found;
+    for (from, to, why) in facts.gaps {
+        page.add(&format!("missing: bytes {from}–{to} of the output were not kept ({why})"));
+    }
+    for counts in &found.counts {
+        page.add(&format!("tests {}", counted(counts)));
+    }
+    let bad: Vec<&Test> = found.tests.iter().filter(|test| test.is_bad()).collect();
+    let mut shown = 0;
+    for test in bad.iter().take(FAILED_MAX) {
+        if !page.add(&shorten(&failed(test), OUR_LINE_BYTES)) {
+            break;
+        }
+        shown += 1;
+    }
+    if shown < bad.len() {
+        page.add(&format!("  and {} more: ringback results {}", bad.len() - shown, facts.verdict.id));
+    }
+    errors(page, facts, &bad);
+    for note in &found.notes {
+        let place = note.output_line.map_or(String::new(), |line| format!(" (L{line})"));
+        page.add(&format!("note: {}{place}", note.text));
+    }
+    if let Some((from, to)) = facts.unseen {
+        page.add(&format!("note: errors and tests were not looked for in L{from}–L{to}"));
+    }
+    for hint in facts.hints {
+        page.add(&format!("hint: {hint}"));
+    }
+}
+
+/// Errors of compilers and crashes, else lines that look like errors. What a failed test already says is not said twice.
+fn errors(page: &mut Page, facts: &Facts<'_>, bad: &[&Test]) {
+    let found = facts.found;
+    let is_said = |message: &str| bad.iter().take(FAILED_MAX).any(|test| test.message.as_deref() == Some(message));
+    let all = found.diagnostics.iter().filter(|said| said.severity == Severity::Error && !is_said(&said.message));
+    let mut all = all.peekable();
+    let has_errors = all.peek().is_some();
+    let mut word = "first error";
+    for said in all.by_ref().take(ERRORS_MAX) {
+        let code = said.code.as_deref().map_or(String::new(), |code| format!("[{code}] "));
+        let place = said.place().map_or(String::new(), |place| format!(" --> {place}"));
+        let line = format!("{word} L{}: {code}{}", said.output_line, said.message);
+        // The place is worth more than the end of the message.
+        page.add(&format!("{}{place}", shorten(&line, OUR_LINE_BYTES.saturating_sub(place.len()))));
+        word = "then";
+    }
+    let left = all.count() as u64 + found.diagnostics_left_out;
+    if left > 0 {
+        page.add(&format!("  and {left} more: ringback diagnostics {}", facts.verdict.id));
+    }
+    let is_suspicious = facts.verdict.has_failed() || facts.verdict.is_running();
+    if let (Some(first), true) = (found.suspects.first(), is_suspicious && !has_errors && bad.is_empty()) {
+        let line = format!("looks like an error, L{}: {}", first.output_line, first.text);
+        page.add(&shorten(&line, OUR_LINE_BYTES));
+    }
+}
+
+/// `212 passed, 2 failed (JUnit)`.
+fn counted(counts: &Counts) -> String {
+    let mut parts: Vec<String> = counts.passed.iter().map(|passed| format!("{passed} passed")).collect();
+    for (count, word) in [(counts.failed, "failed"), (counts.errored, "could not run"), (counts.skipped, "skipped")] {
+        if count > 0 {
+            parts.push(format!("{count} {word}"));
+        }
+    }
+    let so_far = if counts.is_partial { " seen" } else { "" };
+    format!("{}{so_far} ({})", if parts.is_empty() { "0".to_owned() } else { parts.join(", ") }, counts.source)
+}
+
+fn failed(test: &Test) -> String {
+    let place = test
+        .path
+        .as_deref()
+        .map_or(String::new(), |path| test.line.map_or(format!("  {path}"), |line| format!("  {path}:{line}")));
+    let message = test.message.as_deref().map_or(String::new(), |message| format!("  {message}"));
+    let line = test.output_line.map_or(String::new(), |line| format!("L{line} "));
+    format!("  {line}{}{place}{message}", shorten(&test.name, 120))
+}
+
+/// Adds the output: all of it, or its begin and its end with the range between them.
+fn output(mut page: Page, facts: &Facts<'_>, edges: &Edges) -> Composed {
+    let lines: Vec<&Shown> = edges.head.iter().chain(&edges.tail).collect();
+    let cost = |line: &Shown, most: usize| cut_cost(line, most) + 3;
+    let whole: usize = lines.iter().map(|line| cost(line, usize::MAX)).sum();
+    if edges.is_complete() && whole <= page.room() {
+        for line in &lines {
+            add_output(&mut page.text, line, usize::MAX);
+        }
+        let tail = lines.iter().rev().take(TAIL_LINES_MAX).rev().map(|line| line.text.clone()).collect();
+        return Composed { text: page.text, omitted: None, tail };
+    }
+    let room = page.room().saturating_sub(MARK_BYTES);
+    let (head_max, tail_max) = match facts.verdict.exit_code {
+        Some(0) => (GOOD_HEAD_LINES_MAX, GOOD_TAIL_LINES_MAX),
+        _ => (HEAD_LINES_MAX, TAIL_LINES_MAX),
+    };
+    // The begin says what it was; the end says how it went, and is worth more.
+    let (mut head, mut used) = (0, 0);
+    for line in edges.head.iter().take(head_max) {
+        if used + cost(line, HEAD_LINE_BYTES) > room / 5 {
+            break;
+        }
+        used += cost(line, HEAD_LINE_BYTES);
+        head += 1;
+    }
+    // Where everything is in the head, its rest is the tail.
+    let mut last: Vec<&Shown> = edges.tail.iter().collect();
+    let from_head = if edges.is_cut || edges.dropped.is_some() { edges.head.len() } else { head };
+    let rest = &edges.head[from_head..];
+    last.splice(0..0, rest.iter());
+    // The last line comes in any case, and may be cut further for it.
+    let most = TAIL_LINE_BYTES.min(room.saturating_sub(used + 3));
+    let mut tail = 0;
+    for line in last.iter().rev().take(tail_max) {
+        if most < LINE_BYTES_MIN || used + cost(line, most) > room {
+            break;
+        }
+        used += cost(line, most);
+        tail += 1;
+    }
+    let shown: Vec<&Shown> = last.split_off(last.len() - tail);
+    let omitted = omitted(edges, head, &last, &shown);
+    write_output(page, facts, edges, (head, omitted, &shown), most)
+}
+
+/// The raw lines of what stands between the first `head` lines and `shown`.
+fn omitted(edges: &Edges, head: usize, left: &[&Shown], shown: &[&Shown]) -> Option<(u64, u64)> {
+    let from_tail = shown.len().min(edges.tail.len());
+    if shown.len() <= edges.tail.len() {
+        return edges.between(head, from_tail);
+    }
+    left.iter().map(|line| (line.number, line.last_number)).reduce(|all, one| (all.0.min(one.0), all.1.max(one.1)))
+}
+
+fn write_output(
+    mut page: Page,
+    facts: &Facts<'_>,
+    edges: &Edges,
+    (head, omitted, shown): (usize, Option<(u64, u64)>, &[&Shown]),
+    most: usize,
+) -> Composed {
+    for line in &edges.head[..head] {
+        add_output(&mut page.text, line, HEAD_LINE_BYTES);
+    }
+    if let Some((from, to)) = omitted {
+        let mark = format!("[L{from}–L{to} left out: ringback logs {} --lines {from}:{to}]", facts.verdict.id);
+        page.add(&mark);
+    }
+    let mut tail = Vec::new();
+    for line in shown {
+        add_output(&mut page.text, line, most);
+        tail.push(line.text.clone());
+    }
+    Composed { text: page.text, omitted, tail }
+}
+
+/// Lines of the output stand behind a bar, so that none can be taken for one of ours.
+fn add_output(text: &mut String, line: &Shown, most: usize) {
+    text.push('|');
+    if !line.text.is_empty() {
+        text.push(' ');
+        text.push_str(&cut(line, most));
+    }
+    text.push('\n');
+}
+
+fn cut_cost(line: &Shown, most: usize) -> usize {
+    if line.text.len() <= most { line.text.len() } else { cut(line, most).len() }
+}
+
+/// The line in at most this many bytes; what is cut names its number.
+fn cut(line: &Shown, most: usize) -> String {
+    if line.text.len() <= most {
+        return line.text.clone();
+    }
+    let mark = format!("…[cut: L{}]", line.number);
+    format!("{}{mark}", clip(&line.text, most.saturating_sub(mark.len())))
+}

@@ -1,0 +1,240 @@
+//! The digest: what an agent has to know of an ended (or running) command, in a few hundred words.
+//!
+//! The verdict comes from the wait status that is handed in, and from nothing else. What tools say in the output adds to it,
+//! with its source, and replaces nothing. What is left out is named by its raw lines. The same bytes, facts and budget
+//! give the same digest.
+
+mod compose;
+mod edges;
+mod hints;
+mod verdict;
+
+use serde::Serialize;
+
+use crate::junit::ReportError;
+use crate::recognise::{Counts, Diagnostic, Findings, Note, Recogniser, Suspect, Test};
+use crate::render::Options;
+use crate::scan::{Scanned, Scanner, TAIL_BYTES};
+use edges::Edges;
+
+pub use verdict::Verdict;
+
+/// Bytes of a digest, unless something else is asked for.
+pub const BUDGET_BYTES: usize = 2048;
+/// How much of the begin is rendered where the output is too large to be held.
+const HEAD_BYTES: usize = 32 << 10;
+/// How much of the end of an endless line is shown.
+const ENDLESS_BYTES: usize = 384;
+/// Most tests and messages in the structured summary.
+const SUMMARY_MAX: usize = 20;
+/// Most gaps that are named.
+const GAPS_MAX: usize = 16;
+
+/// How the digest is made.
+#[derive(Clone, Debug)]
+pub struct DigestOptions {
+    /// Most bytes of its text.
+    pub budget: usize,
+    /// The width of the terminal that the command wrote to, if it did.
+    pub columns: Option<u16>,
+    /// Its rows.
+    pub rows: u16,
+}
+
+impl Default for DigestOptions {
+    fn default() -> Self {
+        Self { budget: BUDGET_BYTES, columns: None, rows: Options::ROWS }
+    }
+}
+
+/// What was made.
+#[derive(Clone, Debug)]
+pub struct Digest {
+    /// The text, within its budget.
+    pub text: String,
+    /// The same as data.
+    pub summary: Summary,
+}
+
+/// A digest as data.
+#[derive(Clone, Debug, Serialize)]
+pub struct Summary {
+    /// The first words of the verdict: `FAILED exit 101`.
+    pub verdict: String,
+    /// Bytes of the output.
+    pub bytes: u64,
+    /// Raw lines of the output.
+    pub lines: u64,
+    /// How many tests, for each source.
+    pub tests: Vec<Counts>,
+    /// The first tests that failed.
+    pub failed: Vec<Test>,
+    /// The first errors.
+    pub errors: Vec<Diagnostic>,
+    /// The first lines that look like errors.
+    pub suspects: Vec<Suspect>,
+    /// What could not be read, or does not fit together.
+    pub notes: Vec<Note>,
+    /// What the evidence suggests.
+    pub hints: Vec<String>,
+    /// Raw lines that the text leaves out, first and last.
+    pub omitted_lines: Option<(u64, u64)>,
+    /// Raw lines in which no errors were looked for, first and last.
+    pub unsearched_lines: Option<(u64, u64)>,
+    /// The last lines, rendered, as far as the text has them.
+    pub tail: Vec<String>,
+}
+
+/// Takes output in pieces of any size, and makes the digest at the end.
+pub struct Digester {
+    options: DigestOptions,
+    scanner: Scanner,
+    head: Vec<u8>,
+    bytes: u64,
+    gaps: Vec<(u64, u64, String)>,
+    reports: Findings,
+    has_report: bool,
+}
+
+impl Digester {
+    /// Begins before the first byte.
+    pub fn new(options: DigestOptions) -> Self {
+        let scanner = Scanner::new(Recogniser::new(false), options.columns, options.rows);
+        Self {
+            options,
+            scanner,
+            head: Vec::new(),
+            bytes: 0,
+            gaps: Vec::new(),
+            reports: Findings::default(),
+            has_report: false,
+        }
+    }
+
+    /// Takes the next bytes.
+    pub fn push(&mut self, bytes: &[u8]) {
+        let room = HEAD_BYTES.saturating_sub(self.head.len()).min(bytes.len());
+        self.head.extend_from_slice(&bytes[..room]);
+        self.bytes += bytes.len() as u64;
+        self.scanner.push(bytes);
+    }
+
+    /// The next bytes are missing.
+    pub fn gap(&mut self, from: u64, to: u64, why: &str) {
+        if self.gaps.len() < GAPS_MAX {
+            self.gaps.push((from, to, why.to_owned()));
+        }
+        self.bytes += to.saturating_sub(from);
+    }
+
+    /// Adds what a report file said.
+    pub fn report(&mut self, path: &str, (found, error): (Findings, Option<ReportError>)) {
+        if let Some(error) = error {
+            self.reports.note(None, &format!("the report {path} {error}"));
+        }
+        self.has_report |= !found.counts.is_empty();
+        self.reports.merge(found);
+    }
+
+    /// The report files that the output named so far.
+    pub fn mentions(&self) -> Vec<String> {
+        self.scanner.mentions()
+    }
+
+    /// Everything was given.
+    pub fn finish(self, verdict: &Verdict<'_>) -> Digest {
+        let Self { options, scanner, head, bytes, gaps, reports, has_report } = self;
+        let scanned = scanner.finish();
+        let edges = edges(&options, &scanned, &head);
+        let mut found = scanned.recogniser.finish();
+        found.merge(reports);
+        // A report says exactly what the text says loosely.
+        if has_report {
+            let counts = std::mem::take(&mut found.counts);
+            let (mut first, mut rest): (Vec<_>, Vec<_>) =
+                counts.into_iter().partition(|counts| counts.source == "JUnit");
+            first.append(&mut rest);
+            found.counts = first;
+        }
+        disagreements(&mut found, verdict);
+        let hints = hints::hints(verdict, &edges, bytes);
+        let facts = compose::Facts {
+            verdict,
+            bytes,
+            lines: scanned.lines,
+            found: &found,
+            hints: &hints,
+            gaps: &gaps,
+            unseen: scanned.unseen,
+        };
+        let composed = compose::compose(&facts, &edges, options.budget);
+        Digest {
+            text: composed.text,
+            summary: Summary {
+                verdict: verdict.words(),
+                bytes,
+                lines: scanned.lines,
+                failed: found.tests.iter().filter(|test| test.is_bad()).take(SUMMARY_MAX).cloned().collect(),
+                errors: found.diagnostics.iter().take(SUMMARY_MAX).cloned().collect(),
+                tests: found.counts,
+                suspects: found.suspects,
+                notes: found.notes,
+                hints,
+                omitted_lines: composed.omitted,
+                unsearched_lines: scanned.unseen,
+                tail: composed.tail,
+            },
+        }
+    }
+}
+
+/// The first and the last rendered lines.
+fn edges(options: &DigestOptions, scanned: &Scanned, head: &[u8]) -> Edges {
+    let render =
+        |first_line| Options { columns: options.columns, rows: options.rows, first_line, ..Options::default() };
+    let mut edges = Edges::default();
+    if scanned.is_whole {
+        edges.render(&scanned.tail, &render(1));
+        return edges;
+    }
+    // Only whole lines, but for an endless one.
+    let head_end = memchr::memrchr(b'\n', head).map_or(head.len(), |at| at + 1);
+    edges.render_head(&head[..head_end], &render(1));
+    let from = tail_start(&scanned.tail);
+    let skipped = memchr::memchr_iter(b'\n', &scanned.tail[..from]).count() as u64;
+    edges.render_tail(&scanned.tail[from..], &render(scanned.tail_line + skipped));
+    edges
+}
+
+/// Where the last lines begin; in an endless line, where its last characters do.
+fn tail_start(tail: &[u8]) -> usize {
+    let from = tail.len().saturating_sub(TAIL_BYTES);
+    match memchr::memchr(b'\n', &tail[from..]) {
+        Some(at) if from + at + 1 < tail.len() => from + at + 1,
+        _ => {
+            let from = tail.len().saturating_sub(ENDLESS_BYTES);
+            let is_inside = |byte: &u8| matches!(byte, 0x80..=0xbf);
+            tail[from..].iter().position(|byte| !is_inside(byte)).map_or(from, |at| from + at)
+        }
+    }
+}
+
+/// Says where sources contradict each other or the exit status. The status stays what it is.
+fn disagreements(found: &mut Findings, verdict: &Verdict<'_>) {
+    let Some(first) = found.counts.first().cloned() else { return };
+    let others = found.counts.iter().skip(1).filter(|other| first.source == "JUnit" && other.bad() != first.bad());
+    let mut notes: Vec<String> = others
+        .filter(|other| !other.is_partial)
+        .map(|other| format!("{} says {} failed, {} says {}", first.source, first.bad(), other.source, other.bad()))
+        .collect();
+    let all_passed = found.counts.iter().all(|counts| counts.bad() == 0);
+    if verdict.has_failed() && all_passed && !found.counts.iter().any(|counts| counts.is_partial) {
+        notes.push(format!("no test failed by {}, and yet the command did", first.source));
+    }
+    if verdict.exit_code == Some(0) && !all_passed {
+        notes.push("tests failed, and yet the exit status is 0".to_owned());
+    }
+    for text in &notes {
+        found.note(None, text);
+    }
+}

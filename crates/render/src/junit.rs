@@ -1,0 +1,317 @@
+//! Reads `JUnit` XML, as nextest, pytest, vitest, gotestsum and Surefire write it: streaming, bounded, without entities.
+
+use std::cell::Cell;
+use std::fmt;
+use std::io::{self, BufRead, Read};
+use std::rc::Rc;
+
+use quick_xml::Reader;
+use quick_xml::events::{BytesStart, Event};
+
+use crate::recognise::{Diagnostic, Findings, Recogniser, Status, Test};
+use crate::text::clip;
+
+/// A larger report is not read to its end.
+pub const REPORT_BYTES_MAX: u64 = 256 << 20;
+/// One tag or one piece of text that is larger is refused, since it is held in memory.
+pub const PIECE_BYTES_MAX: u64 = 8 << 20;
+/// How much of a failure's text is looked at.
+const FAILURE_BYTES_MAX: usize = 16 << 10;
+const SOURCE: &str = "JUnit";
+
+/// Why a report was not read, or not to its end.
+#[derive(Debug)]
+pub enum ReportError {
+    /// The file cannot be read.
+    Io(io::Error),
+    /// It is not well-formed, or ends in the middle.
+    Malformed(String),
+    /// It declares a document type; entities could make much out of little.
+    Doctype,
+    /// A piece, or the whole, is too large.
+    TooLarge,
+    /// It is well-formed, and no `JUnit` report.
+    NotJunit,
+}
+
+impl fmt::Display for ReportError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Io(error) => write!(f, "cannot be read: {error}"),
+            Self::Malformed(why) => write!(f, "is not well-formed: {why}"),
+            Self::Doctype => write!(f, "declares a document type, which is refused"),
+            Self::TooLarge => write!(f, "is too large"),
+            Self::NotJunit => write!(f, "is no JUnit report"),
+        }
+    }
+}
+
+impl std::error::Error for ReportError {}
+
+/// What the report says, and why it was not read to its end, if it was not.
+pub fn read(report: impl BufRead) -> (Findings, Option<ReportError>) {
+    let piece = Rc::new(Cell::new(0));
+    let bounded = Bounded { inner: report, piece: piece.clone(), total: 0 };
+    let mut reader = Reader::from_reader(bounded);
+    let mut state = State::default();
+    let mut buffer = Vec::new();
+    let error = loop {
+        buffer.clear();
+        piece.set(0);
+        match reader.read_event_into(&mut buffer) {
+            Ok(Event::Eof) => break state.ended(),
+            Ok(Event::DocType(_)) => break Some(ReportError::Doctype),
+            Ok(event) => {
+                if let Err(error) = state.event(&event) {
+                    break Some(error);
+                }
+            }
+            Err(quick_xml::Error::Io(error)) if error.kind() == io::ErrorKind::FileTooLarge => {
+                break Some(ReportError::TooLarge);
+            }
+            Err(quick_xml::Error::Io(error)) => break Some(ReportError::Io(io::Error::new(error.kind(), error))),
+            Err(error) => break Some(ReportError::Malformed(error.to_string())),
+        }
+    };
+    if let Some(counts) = state.found.counts.first_mut() {
+        counts.is_partial = error.is_some();
+    }
+    (state.found, error)
+}
+
+#[derive(Default)]
+struct State {
+    found: Findings,
+    /// How many elements are open.
+    depth: u32,
+    is_junit: bool,
+    test: Option<Test>,
+    /// The text of the failure that is being read.
+    failure: Option<String>,
+    message: String,
+}
+
+impl State {
+    fn event(&mut self, event: &Event<'_>) -> Result<(), ReportError> {
+        match event {
+            Event::Start(tag) => {
+                self.depth += 1;
+                self.open(tag)?;
+            }
+            Event::Empty(tag) => {
+                self.open(tag)?;
+                self.close(tag.name().as_ref());
+            }
+            Event::End(tag) => {
+                self.depth = self.depth.saturating_sub(1);
+                self.close(tag.name().as_ref());
+            }
+            Event::Text(text) => self.text(text),
+            Event::CData(text) => self.text(text),
+            Event::GeneralRef(name) => self.text(entity(name)),
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn ended(&self) -> Option<ReportError> {
+        match (self.is_junit, self.depth) {
+            (false, _) => Some(ReportError::NotJunit),
+            (true, 0) => None,
+            (true, _) => Some(ReportError::Malformed("it ends in the middle".into())),
+        }
+    }
+
+    fn open(&mut self, tag: &BytesStart<'_>) -> Result<(), ReportError> {
+        match tag.name().as_ref() {
+            "testsuites" | "testsuite" => self.is_junit = true,
+            "testcase" => self.test = Some(test(tag)?),
+            name @ ("failure" | "error" | "skipped") => {
+                if let Some(case) = &mut self.test {
+                    case.status = match name {
+                        "failure" => Status::Failed,
+                        "error" => Status::Errored,
+                        _ => Status::Skipped,
+                    };
+                    self.message = attribute(tag, "message")?.unwrap_or_default();
+                    self.failure = Some(String::new());
+                }
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn text(&mut self, text: &str) {
+        if let Some(failure) = &mut self.failure {
+            failure.push_str(clip(text, FAILURE_BYTES_MAX.saturating_sub(failure.len())));
+        }
+    }
+
+    fn close(&mut self, name: &str) {
+        match name {
+            "failure" | "error" | "skipped" => self.explain(),
+            "testcase" => {
+                let Some(case) = self.test.take() else { return };
+                let counts = self.found.counts_of(SOURCE);
+                match case.status {
+                    Status::Passed => *counts.passed.get_or_insert(0) += 1,
+                    Status::Failed => counts.failed += 1,
+                    Status::Errored => counts.errored += 1,
+                    Status::Skipped => counts.skipped += 1,
+                }
+                self.found.test(case);
+            }
+            _ => {}
+        }
+    }
+
+    /// A failure's message is the attribute, or what its text says in a known form, or its first line.
+    fn explain(&mut self) {
+        let (Some(case), Some(text)) = (&mut self.test, self.failure.take()) else { return };
+        let said = said_in(&text).or_else(|| said_in(&self.message));
+        let place = said.as_ref().and_then(Diagnostic::place);
+        let first = |text: &str| text.lines().map(str::trim).find(|line| !line.is_empty()).map(str::to_owned);
+        let message = said.map(|said| said.message).filter(|message| !message.is_empty());
+        let message = message.or_else(|| first(&self.message)).or_else(|| first(&text)).unwrap_or_default();
+        case.explain(&message, place.as_ref());
+    }
+}
+
+/// What a failure's text says in a known form.
+fn said_in(text: &str) -> Option<Diagnostic> {
+    let mut inner = Recogniser::new(false);
+    text.lines().for_each(|line| inner.line(0, line));
+    inner.finish().diagnostics.into_iter().next()
+}
+
+fn test(tag: &BytesStart<'_>) -> Result<Test, ReportError> {
+    let name = attribute(tag, "name")?.unwrap_or_default();
+    let class = attribute(tag, "classname")?.unwrap_or_default();
+    let full = if class.is_empty() || name.starts_with(&class) { name } else { format!("{class} {name}") };
+    let mut case = Test::new(SOURCE, None, &full, Status::Passed);
+    let seconds = attribute(tag, "time")?.and_then(|time| time.replace(',', "").parse::<f64>().ok());
+    let time = seconds.and_then(|seconds| std::time::Duration::try_from_secs_f64(seconds).ok());
+    case.duration_ms = time.and_then(|time| u64::try_from(time.as_millis()).ok());
+    case.path = attribute(tag, "file")?;
+    case.line = attribute(tag, "line")?.and_then(|line| line.parse().ok());
+    Ok(case)
+}
+
+/// The value of an attribute. Only the entities that XML itself defines are known.
+fn attribute(tag: &BytesStart<'_>, name: &str) -> Result<Option<String>, ReportError> {
+    let malformed = |error: &dyn fmt::Display| ReportError::Malformed(error.to_string());
+    match tag.try_get_attribute(name) {
+        Ok(None) => Ok(None),
+        Ok(Some(attribute)) => {
+            let value = quick_xml::escape::unescape(&attribute.value).map_err(|error| malformed(&error))?;
+            Ok(Some(clip(&value, FAILURE_BYTES_MAX).to_owned()))
+        }
+        Err(error) => Err(malformed(&error)),
+    }
+}
+
+fn entity(name: &str) -> &'static str {
+    match name {
+        "lt" => "<",
+        "gt" => ">",
+        "amp" => "&",
+        "quot" => "\"",
+        "apos" => "'",
+        "#10" | "#xA" => "\n",
+        _ => "\u{fffd}",
+    }
+}
+
+/// A reader that refuses to go on when a piece or the whole becomes too large.
+struct Bounded<R> {
+    inner: R,
+    piece: Rc<Cell<u64>>,
+    total: u64,
+}
+
+impl<R: BufRead> Read for Bounded<R> {
+    fn read(&mut self, bytes: &mut [u8]) -> io::Result<usize> {
+        let count = self.inner.read(bytes)?;
+        self.note(count);
+        Ok(count)
+    }
+}
+
+impl<R: BufRead> BufRead for Bounded<R> {
+    fn fill_buf(&mut self) -> io::Result<&[u8]> {
+        if self.piece.get() > PIECE_BYTES_MAX || self.total > REPORT_BYTES_MAX {
+            return Err(io::ErrorKind::FileTooLarge.into());
+        }
+        self.inner.fill_buf()
+    }
+
+    fn consume(&mut self, amount: usize) {
+        self.note(amount);
+        self.inner.consume(amount);
+    }
+}
+
+impl<R> Bounded<R> {
+    fn note(&mut self, count: usize) {
+        self.total += count as u64;
+        self.piece.set(self.piece.get() + count as u64);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(xml: &str) -> (String, Option<String>) {
+        let (found, error) = read(xml.as_bytes());
+        let mut seen: Vec<String> = found.counts.iter().map(|counts| format!("{counts:?}")).collect();
+        seen.clear();
+        if let Some(counts) = found.counts.first() {
+            let passed = counts.passed.unwrap_or(0);
+            seen.push(format!("{passed}/{}/{}/{}", counts.failed, counts.errored, counts.skipped));
+        }
+        for test in found.tests.iter().filter(|test| test.is_bad()) {
+            let (path, line) = (test.path.as_deref().unwrap_or("-"), test.line.unwrap_or(0));
+            seen.push(format!("{} {path}:{line} {}", test.name, test.message.as_deref().unwrap_or("-")));
+        }
+        (seen.join("\n"), error.map(|error| error.to_string()))
+    }
+
+    #[test]
+    fn a_report_is_read() {
+        let xml = r#"<?xml version="1.0"?><testsuites><testsuite name="a" tests="4">
+<testcase name="ok" classname="a" time="0.5"/>
+<testcase name="retry" classname="net"><failure message="thread 'retry' panicked at src/net.rs:88:5" type="t">thread 'retry' panicked at src/net.rs:88:5:
+left &amp; right differ
+note: run with</failure><system-out><![CDATA[<noise>]]></system-out></testcase>
+<testcase name="x" file="t/a.js" line="3"><error>cannot import
+more</error></testcase>
+<testcase name="y"><skipped/></testcase></testsuite></testsuites>"#;
+        let (seen, error) = check(xml);
+        assert_eq!(seen, "1/1/1/1\nnet retry src/net.rs:88 left & right differ\nx t/a.js:3 cannot import");
+        assert_eq!(error, None);
+    }
+
+    #[test]
+    fn a_hostile_report_is_refused_with_a_word() {
+        let bomb = r#"<!DOCTYPE x [<!ENTITY a "aaaa"><!ENTITY b "&a;&a;">]><testsuite/>"#;
+        assert_eq!(check(bomb).1.unwrap(), "declares a document type, which is refused");
+        let cut = r#"<testsuites><testsuite><testcase name="a"/><testcase na"#;
+        let (seen, error) = check(cut);
+        assert_eq!(seen, "1/0/0/0");
+        assert!(error.unwrap().starts_with("is not well-formed"));
+        assert_eq!(check("<testsuite><testcase name='a'/>").1.unwrap(), "is not well-formed: it ends in the middle");
+        assert_eq!(check("<html></html>").1.unwrap(), "is no JUnit report");
+        assert_eq!(check("").1.unwrap(), "is no JUnit report");
+        assert!(check("<testsuite><testcase name='&evil;'/></testsuite>").1.is_some());
+    }
+
+    #[test]
+    fn a_huge_piece_is_refused_in_little_memory() {
+        let huge = io::repeat(b'x').take(PIECE_BYTES_MAX * 8);
+        let report = io::BufReader::new(b"<testsuite><system-out>".chain(huge));
+        let (_, error) = read(report);
+        assert!(matches!(error, Some(ReportError::TooLarge)), "{error:?}");
+    }
+}

@@ -1,0 +1,324 @@
+//! What was found in an output: tests, messages of compilers, lines that look like errors.
+
+use std::collections::HashMap;
+
+use serde::Serialize;
+
+use crate::text::{Place, shorten};
+
+/// Most tests that are kept by name; the rest is only counted.
+const TESTS_MAX: usize = 20_000;
+/// Most messages that are kept; the rest is only counted.
+const DIAGNOSTICS_MAX: usize = 1000;
+/// Most suspicious lines, notes and named files that are kept.
+const FEW_MAX: usize = 8;
+/// The longest message that is kept.
+const MESSAGE_BYTES_MAX: usize = 600;
+
+/// How one test ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Status {
+    /// It passed.
+    Passed,
+    /// It failed.
+    Failed,
+    /// It was not run.
+    Skipped,
+    /// It could not be run.
+    Errored,
+}
+
+/// One test.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Test {
+    /// Its name, as its runner writes it.
+    pub name: String,
+    /// How it ended.
+    pub status: Status,
+    /// How long it took, where that was said.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub duration_ms: Option<u64>,
+    /// Why it failed, where that was said.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub message: Option<String>,
+    /// The file, where that was said.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub path: Option<String>,
+    /// The line in the file.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub line: Option<u32>,
+    /// The line of the output that says so; nothing if it comes from a report file.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub output_line: Option<u64>,
+    /// Which format says so.
+    pub source: &'static str,
+}
+
+impl Test {
+    /// A test with a name, and nothing more known.
+    pub(crate) fn new(source: &'static str, output_line: Option<u64>, name: &str, status: Status) -> Self {
+        let name = shorten(name.trim(), MESSAGE_BYTES_MAX);
+        Self { name, status, duration_ms: None, message: None, path: None, line: None, output_line, source }
+    }
+
+    /// Adds why it failed; what was said first stays.
+    pub(crate) fn explain(&mut self, message: &str, place: Option<&Place>) {
+        if self.message.is_none() && !message.is_empty() {
+            self.message = Some(shorten(message, MESSAGE_BYTES_MAX));
+        }
+        if let (None, Some(place)) = (&self.path, place) {
+            (self.path, self.line) = (Some(place.path.clone()), place.line);
+        }
+    }
+
+    /// Whether it is a reason to fail.
+    pub fn is_bad(&self) -> bool {
+        matches!(self.status, Status::Failed | Status::Errored)
+    }
+}
+
+/// How bad a message is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Severity {
+    /// It stops the build, or ended a program.
+    Error,
+    /// It does not.
+    Warning,
+}
+
+/// A message of a compiler or a linter, or the last words of a program that crashed.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Diagnostic {
+    /// How bad it is.
+    pub severity: Severity,
+    /// What it says.
+    pub message: String,
+    /// Its code, like `E0308`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub code: Option<String>,
+    /// The file.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub path: Option<String>,
+    /// The line in the file.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub line: Option<u32>,
+    /// The column.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub column: Option<u32>,
+    /// The line of the output that says so.
+    pub output_line: u64,
+    /// Which format says so.
+    pub source: &'static str,
+}
+
+impl Diagnostic {
+    /// A message without a place.
+    pub(crate) fn new(source: &'static str, output_line: u64, severity: Severity, message: &str) -> Self {
+        let message = shorten(message.trim(), MESSAGE_BYTES_MAX);
+        Self { severity, message, code: None, path: None, line: None, column: None, output_line, source }
+    }
+
+    /// The same, at this place.
+    pub(crate) fn at(mut self, place: Option<Place>) -> Self {
+        self.set_place(place);
+        self
+    }
+
+    pub(crate) fn set_place(&mut self, place: Option<Place>) {
+        if let Some(Place { path, line, column }) = place {
+            (self.path, self.line, self.column) = (Some(path), line, column);
+        }
+    }
+
+    /// The place as text.
+    pub fn place(&self) -> Option<Place> {
+        Some(Place { path: self.path.clone()?, line: self.line, column: self.column })
+    }
+}
+
+/// How many tests ended how, as one source says it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Counts {
+    /// Which format says so.
+    pub source: &'static str,
+    /// Passed, where that was said.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub passed: Option<u64>,
+    /// Failed.
+    pub failed: u64,
+    /// Could not be run.
+    pub errored: u64,
+    /// Were not run.
+    pub skipped: u64,
+    /// Whether the runner's own summary was not seen, so that these are the tests seen so far.
+    pub is_partial: bool,
+}
+
+impl Counts {
+    /// Adds one number with the word that runners use for it. Says whether it knows the word.
+    pub(crate) fn add(&mut self, count: u64, word: &str) -> bool {
+        match word.trim_end_matches([':', ')', '.']) {
+            "passed" | "passing" | "xfailed" | "xpassed" => *self.passed.get_or_insert(0) += count,
+            "failed" | "failing" | "failure" | "failures" | "timed" => self.failed += count,
+            "error" | "errors" | "exec" => self.errored += count,
+            "skipped" | "ignored" | "pending" | "todo" => self.skipped += count,
+            "warning" | "warnings" | "deselected" | "rerun" | "measured" | "filtered" | "total" | "subtests" => {}
+            _ => return false,
+        }
+        true
+    }
+
+    /// How many are a reason to fail.
+    pub fn bad(&self) -> u64 {
+        self.failed + self.errored
+    }
+}
+
+/// A line that looks like an error, without a known format.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Suspect {
+    /// The line of the output.
+    pub output_line: u64,
+    /// What it says.
+    pub text: String,
+}
+
+/// A file that the output names as a report.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Mention {
+    /// The line of the output.
+    pub output_line: u64,
+    /// The path as written.
+    pub path: String,
+}
+
+/// Something that could not be read as what it looks like.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Note {
+    /// The line of the output, if it is about one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub output_line: Option<u64>,
+    /// What could not be read.
+    pub text: String,
+}
+
+/// All of it.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct Findings {
+    /// Tests by name, in the order in which they were reported.
+    pub tests: Vec<Test>,
+    /// Tests that are not in the list.
+    pub tests_left_out: u64,
+    /// How many, for each source.
+    pub counts: Vec<Counts>,
+    /// Messages, in order.
+    pub diagnostics: Vec<Diagnostic>,
+    /// Messages that are not in the list.
+    pub diagnostics_left_out: u64,
+    /// The first lines that look like errors.
+    pub suspects: Vec<Suspect>,
+    /// Report files that were named.
+    pub mentions: Vec<Mention>,
+    /// What could not be read.
+    pub notes: Vec<Note>,
+    #[serde(skip)]
+    by_name: HashMap<(&'static str, String), usize>,
+}
+
+impl Findings {
+    /// Keeps a test; one that was already reported keeps its first place and what was said of it. Gives its position.
+    pub(crate) fn test(&mut self, test: Test) -> Option<usize> {
+        let key = (test.source, test.name.clone());
+        if let Some(at) = self.by_name.get(&key) {
+            let known = &mut self.tests[*at];
+            known.status = test.status;
+            known.duration_ms = known.duration_ms.or(test.duration_ms);
+            let place = test.path.map(|path| Place { path, line: test.line, column: None });
+            known.explain(test.message.as_deref().unwrap_or_default(), place.as_ref());
+            return Some(*at);
+        }
+        if self.tests.len() >= TESTS_MAX {
+            self.tests_left_out += 1;
+            return None;
+        }
+        self.by_name.insert(key, self.tests.len());
+        self.tests.push(test);
+        Some(self.tests.len() - 1)
+    }
+
+    /// Keeps a message, and gives its position.
+    pub(crate) fn diagnostic(&mut self, diagnostic: Diagnostic) -> Option<usize> {
+        if self.diagnostics.len() >= DIAGNOSTICS_MAX {
+            self.diagnostics_left_out += 1;
+            return None;
+        }
+        self.diagnostics.push(diagnostic);
+        Some(self.diagnostics.len() - 1)
+    }
+
+    /// Adds to the counts of a source.
+    pub(crate) fn counts_of(&mut self, source: &'static str) -> &mut Counts {
+        let at = self.counts.iter().position(|counts| counts.source == source).unwrap_or_else(|| {
+            self.counts.push(Counts { source, ..Counts::default() });
+            self.counts.len() - 1
+        });
+        &mut self.counts[at]
+    }
+
+    pub(crate) fn suspect(&mut self, output_line: u64, text: &str) {
+        if self.suspects.len() < FEW_MAX {
+            self.suspects.push(Suspect { output_line, text: shorten(text.trim(), MESSAGE_BYTES_MAX) });
+        }
+    }
+
+    pub(crate) fn mention(&mut self, output_line: u64, path: &str) {
+        if self.mentions.len() < FEW_MAX && self.mentions.iter().all(|known| known.path != path) {
+            self.mentions.push(Mention { output_line, path: path.to_owned() });
+        }
+    }
+
+    pub(crate) fn note(&mut self, output_line: Option<u64>, text: &str) {
+        if self.notes.len() < FEW_MAX && self.notes.iter().all(|known| known.text != text) {
+            self.notes.push(Note { output_line, text: text.to_owned() });
+        }
+    }
+
+    /// Takes over what a report file says.
+    pub fn merge(&mut self, other: Self) {
+        self.tests_left_out += other.tests_left_out;
+        for test in other.tests {
+            self.test(test);
+        }
+        for counts in other.counts {
+            let mine = self.counts_of(counts.source);
+            mine.passed = mine.passed.map_or(counts.passed, |passed| Some(passed + counts.passed.unwrap_or(0)));
+            mine.failed += counts.failed;
+            mine.errored += counts.errored;
+            mine.skipped += counts.skipped;
+            mine.is_partial |= counts.is_partial;
+        }
+        for note in other.notes {
+            self.note(note.output_line, &note.text);
+        }
+    }
+
+    /// Counts the tests of sources that gave no counts themselves.
+    pub(crate) fn count_what_was_not(&mut self) {
+        let mut fresh: Vec<Counts> = Vec::new();
+        for test in self.tests.iter().filter(|test| self.counts.iter().all(|counts| counts.source != test.source)) {
+            let at = fresh.iter().position(|counts| counts.source == test.source).unwrap_or_else(|| {
+                fresh.push(Counts { source: test.source, is_partial: true, ..Counts::default() });
+                fresh.len() - 1
+            });
+            match test.status {
+                Status::Passed => *fresh[at].passed.get_or_insert(0) += 1,
+                Status::Failed => fresh[at].failed += 1,
+                Status::Errored => fresh[at].errored += 1,
+                Status::Skipped => fresh[at].skipped += 1,
+            }
+        }
+        self.counts.append(&mut fresh);
+    }
+}

@@ -1,0 +1,346 @@
+//! Looks through output of any size in one pass, and shows the recogniser only the lines that may matter.
+
+use std::sync::LazyLock;
+
+use aho_corasick::Span;
+use aho_corasick::packed::{Config, MatchKind, Searcher};
+
+use crate::character::is_plain;
+use crate::recognise::Recogniser;
+use crate::render::{Line, Options, Renderer};
+
+/// How much is held: twice the end that is kept.
+const BUFFER_BYTES: usize = 2 * TAIL_BYTES;
+/// How much of the end is kept.
+pub(crate) const TAIL_BYTES: usize = 256 << 10;
+/// A longer line is looked at in parts.
+const LINE_BYTES_MAX: usize = 128 << 10;
+/// How many lines are looked at closely; in a log where each line cries, the first ones and the end say enough.
+pub(crate) const CLOSE_LOOKS_MAX: u32 = 20_000;
+/// How much of the end is looked at in any case.
+const END_BYTES: usize = 64 << 10;
+/// How much of a line is looked at around the word that drew the look.
+const LOOK_BYTES: usize = 4 << 10;
+/// How far back the line that names a file may be.
+const LOOK_BACK_BYTES: usize = 8 << 10;
+
+/// A line without one of these says nothing that the recogniser knows. Few and rare, since every byte is compared.
+const WORDS: [&str; 31] = [
+    "rror",
+    "ERROR",
+    "FAIL",
+    "ailed",
+    "ailure",
+    "passed",
+    "passing",
+    "failing",
+    "panicked at",
+    "panic:",
+    "Traceback (",
+    "atal",
+    "FATAL",
+    "Exception",
+    "undefined ",
+    "not ok ",
+    "● ",
+    "No such file",
+    "ermission denied",
+    "not found",
+    "No space left",
+    "Segmentation",
+    "core dumped",
+    "ut of memory",
+    "Tests run",
+    "\"Action\":\"",
+    "\"reason\":\"comp",
+    ".xml",
+    ".go:",
+    "SIG",
+    "Connection refused",
+];
+
+/// Finds the first of the words by comparing many bytes at once.
+static SEARCHER: LazyLock<Option<Searcher>> =
+    LazyLock::new(|| Config::new().match_kind(MatchKind::LeftmostFirst).builder().extend(WORDS).build());
+
+/// Takes bytes in pieces of any size; what it finds does not depend on how they were cut.
+pub struct Scanner {
+    buffer: Vec<u8>,
+    /// How much of the buffer was looked at.
+    done: usize,
+    /// The number of the line at `done`.
+    line: u64,
+    /// Bytes and lines that are no longer in the buffer.
+    dropped_bytes: u64,
+    dropped_lines: u64,
+    recogniser: Recogniser,
+    looks_left: u32,
+    /// The first line that was not looked at, because too many were.
+    tired_at: Option<u64>,
+    /// Where the output was painted, every line is read as a person saw it.
+    model: Option<Renderer>,
+}
+
+/// What is known at the end.
+pub(crate) struct Scanned {
+    pub(crate) recogniser: Recogniser,
+    /// All bytes, or their end.
+    pub(crate) tail: Vec<u8>,
+    /// The number of the line at the begin of `tail`.
+    pub(crate) tail_line: u64,
+    /// Whether `tail` is everything.
+    pub(crate) is_whole: bool,
+    pub(crate) lines: u64,
+    /// Lines in which nothing was looked for.
+    pub(crate) unseen: Option<(u64, u64)>,
+}
+
+impl Scanner {
+    /// Begins before the first byte. With a terminal's size, its model is used for every byte.
+    pub fn new(recogniser: Recogniser, columns: Option<u16>, rows: u16) -> Self {
+        let model = columns.map(|_| {
+            Renderer::new(&Options { columns, rows, line_chars: LINE_BYTES_MAX / 4, fold: false, first_line: 1 })
+        });
+        Self {
+            buffer: Vec::new(),
+            done: 0,
+            line: 1,
+            dropped_bytes: 0,
+            dropped_lines: 0,
+            recogniser,
+            looks_left: CLOSE_LOOKS_MAX,
+            tired_at: None,
+            model,
+        }
+    }
+
+    /// Takes the next bytes.
+    pub fn push(&mut self, mut bytes: &[u8]) {
+        while !bytes.is_empty() {
+            let (now, later) = bytes.split_at(bytes.len().min(BUFFER_BYTES - self.buffer.len()));
+            self.buffer.extend_from_slice(now);
+            bytes = later;
+            if self.buffer.len() == BUFFER_BYTES {
+                self.advance();
+                self.drop_front();
+            }
+        }
+    }
+
+    /// The report files that were named so far.
+    pub(crate) fn mentions(&self) -> Vec<String> {
+        self.recogniser.found().mentions.iter().map(|mention| mention.path.clone()).collect()
+    }
+
+    /// Everything was given.
+    pub(crate) fn finish(mut self) -> Scanned {
+        let is_whole = self.dropped_bytes == 0;
+        if is_whole && self.model.is_none() {
+            self.model =
+                Some(Renderer::new(&Options { line_chars: LINE_BYTES_MAX / 4, fold: false, ..Options::default() }));
+        }
+        self.look_at(self.buffer.len());
+        if let Some(model) = self.model.take() {
+            model.finish(&mut |line| self.recogniser.line(line.number, line.text));
+        }
+        let unseen = self.look_at_end_again();
+        let newlines = memchr::memchr_iter(b'\n', &self.buffer).count() as u64;
+        let open = u64::from(self.buffer.last().is_some_and(|byte| *byte != b'\n'));
+        Scanned {
+            recogniser: self.recogniser,
+            tail_line: self.dropped_lines + 1,
+            is_whole,
+            lines: self.dropped_lines + newlines + open,
+            tail: self.buffer,
+            unseen,
+        }
+    }
+
+    /// Looks at all lines that are complete, and at the begin of one that is endless.
+    fn advance(&mut self) {
+        let end = memchr::memrchr(b'\n', &self.buffer[self.done..]).map(|at| self.done + at + 1);
+        let open = end.unwrap_or(self.done);
+        let end = if self.buffer.len() - open > LINE_BYTES_MAX { self.buffer.len() } else { open };
+        self.look_at(end);
+    }
+
+    fn drop_front(&mut self) {
+        let count = (self.buffer.len() - TAIL_BYTES).min(self.done);
+        self.dropped_lines += memchr::memchr_iter(b'\n', &self.buffer[..count]).count() as u64;
+        self.dropped_bytes += count as u64;
+        self.buffer.copy_within(count.., 0);
+        self.buffer.truncate(self.buffer.len() - count);
+        self.done -= count;
+    }
+
+    fn look_at(&mut self, end: usize) {
+        if let Some(model) = &mut self.model {
+            let recogniser = &mut self.recogniser;
+            model.push(&self.buffer[self.done..end], &mut |line| recogniser.line(line.number, line.text));
+            self.done = end;
+            return;
+        }
+        let Some(searcher) = &*SEARCHER else { return };
+        while self.done < end {
+            let word = if self.recogniser.wants_more() {
+                self.done..self.done
+            } else if self.tired_at.is_some() {
+                return self.skip_to(end);
+            } else {
+                let Some(word) = searcher.find_in(&self.buffer, Span { start: self.done, end }) else {
+                    return self.skip_to(end);
+                };
+                word.start()..word.end()
+            };
+            let line_start = memchr::memrchr(b'\n', &self.buffer[self.done..word.start]).map_or(0, |at| at + 1);
+            self.skip_to(self.done + line_start);
+            if self.looks_left == 0 {
+                self.tired_at = Some(self.line);
+                self.recogniser.jump();
+                continue;
+            }
+            self.looks_left -= 1;
+            let look_end = self.look_at_line(word, end);
+            self.skip_to(look_end);
+        }
+    }
+
+    fn skip_to(&mut self, at: usize) {
+        self.line += memchr::memchr_iter(b'\n', &self.buffer[self.done..at]).count() as u64;
+        self.done = at;
+    }
+
+    /// Shows the recogniser the line at `done`, or what is around the word of a long or redrawn one. Gives where it ends.
+    fn look_at_line(&mut self, word: std::ops::Range<usize>, end: usize) -> usize {
+        let buffer = &self.buffer[..end];
+        let line_end = memchr::memchr(b'\n', &buffer[word.end..]).map_or(end, |at| word.end + at);
+        let mut look = self.done..line_end;
+        if !matches!(buffer.get(look.start), Some(b'{' | b'[')) {
+            if buffer[..look.end].ends_with(b"\r") && look.end > word.end {
+                look.end -= 1;
+            }
+            if let Some(at) = memchr::memchr(b'\r', &buffer[word.end..look.end]) {
+                look.end = word.end + at;
+            }
+            let start =
+                memchr::memrchr(b'\r', &buffer[look.start..word.start]).map_or(look.start, |at| look.start + at + 1);
+            look.start = start.max(word.start.saturating_sub(LOOK_BYTES / 2));
+            look.end = look.end.min(word.end + LOOK_BYTES);
+        }
+        let text = clean(&buffer[look.clone()]);
+        if let Some(heading) = needs_heading(&text).then(|| heading(&buffer[..self.done])).flatten() {
+            self.recogniser.set_heading(&heading);
+        }
+        self.recogniser.line(self.line, &text);
+        // What follows in the same raw line is looked at too; else the newline is part of the line.
+        if look.end < line_end && !buffer[look.end..line_end].iter().all(|byte| *byte == b'\r') {
+            look.end.max(self.done + 1)
+        } else {
+            (line_end + 1).min(end)
+        }
+    }
+
+    /// After too many lines, at least the end is looked at: there a summary is. Gives the lines that were not.
+    fn look_at_end_again(&mut self) -> Option<(u64, u64)> {
+        let tired_at = self.tired_at.take()?;
+        let from = self.buffer.len().saturating_sub(END_BYTES);
+        let start = memchr::memchr(b'\n', &self.buffer[from..]).map_or(self.buffer.len(), |at| from + at + 1);
+        (self.done, self.line) = (0, self.dropped_lines + 1);
+        self.skip_to(start);
+        while self.line < tired_at && self.done < self.buffer.len() {
+            let next = memchr::memchr(b'\n', &self.buffer[self.done..]);
+            self.skip_to(next.map_or(self.buffer.len(), |at| self.done + at + 1));
+        }
+        let unseen = (tired_at, self.line - 1);
+        self.looks_left = u32::MAX;
+        self.look_at(self.buffer.len());
+        (unseen.0 <= unseen.1).then_some(unseen)
+    }
+}
+
+/// The visible text of a part of a line.
+fn clean(bytes: &[u8]) -> String {
+    let plain = bytes.strip_suffix(b"\r").unwrap_or(bytes);
+    if let (true, Ok(text)) = (is_plain(plain), std::str::from_utf8(plain)) {
+        return text.to_owned();
+    }
+    let mut text = String::new();
+    let mut out = |line: Line<'_>| text.push_str(line.text);
+    let options = Options { rows: 1, line_chars: LINE_BYTES_MAX, fold: false, ..Options::default() };
+    let mut renderer = Renderer::new(&options);
+    renderer.push(bytes, &mut out);
+    renderer.finish(&mut out);
+    text
+}
+
+/// Whether the meaning of this line hangs on one before it.
+fn needs_heading(text: &str) -> bool {
+    let is_position = text.starts_with(' ') && text.trim_start().starts_with(|c: char| c.is_ascii_digit());
+    is_position || text.starts_with("FAIL: ") || text.starts_with("ERROR: ")
+}
+
+/// The last line of these that is not indented.
+fn heading(before: &[u8]) -> Option<String> {
+    let from = before.len().saturating_sub(LOOK_BACK_BYTES);
+    let mut lines = before[from..].rsplit(|byte| *byte == b'\n').map(|line| clean(&line[..line.len().min(LOOK_BYTES)]));
+    lines.find(|line| !line.is_empty() && !line.starts_with([' ', '\t']))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(bytes: &[u8], piece: usize) -> (String, u64, Option<(u64, u64)>) {
+        let mut scanner = Scanner::new(Recogniser::new(false), None, Options::ROWS);
+        bytes.chunks(piece).for_each(|piece| scanner.push(piece));
+        let end = scanner.finish();
+        let found = end.recogniser.finish();
+        (serde_json::to_string(&found).unwrap(), end.lines, end.unseen)
+    }
+
+    fn filler(lines: usize) -> Vec<u8> {
+        (0..lines).flat_map(|n| format!("compiling unit {n}\n").into_bytes()).collect()
+    }
+
+    #[test]
+    fn a_needle_is_found_with_its_line() {
+        let needle = b"\x1b[31merror[E0308]\x1b[0m: mismatched\x1b[1m types\r\n \x1b[34m-->\x1b[0m src/lib.rs:9:26\r\n";
+        let bytes = [filler(100_000), needle.to_vec(), filler(100_000)].concat();
+        let (found, lines, unseen) = check(&bytes, bytes.len());
+        assert!(
+            found.contains(r#""message":"mismatched types","code":"E0308","path":"src/lib.rs","line":9"#),
+            "{found}"
+        );
+        assert!(found.contains(r#""output_line":100001"#), "{found}");
+        assert_eq!((lines, unseen), (200_002, None));
+        for piece in [1000, 4096, 65_537] {
+            assert_eq!(check(&bytes, piece).0, found, "{piece}");
+        }
+    }
+
+    #[test]
+    fn an_endless_redrawn_line_is_looked_at_in_parts() {
+        let redraws = (0..200_000).flat_map(|n| format!("{n}/227 KB   \r").into_bytes());
+        let bytes: Vec<u8> = redraws.chain(*b"fatal: remote hung up\rmore\nlast\n").collect();
+        let (found, lines, _) = check(&bytes, 100_000);
+        assert!(found.contains(r#"{"output_line":1,"text":"fatal: remote hung up"}"#), "{found}");
+        assert_eq!(lines, 2);
+    }
+
+    #[test]
+    fn where_every_line_cries_the_first_and_the_end_are_looked_at() {
+        let mut bytes: Vec<u8> = b"error: no\n".repeat(200_000);
+        bytes.extend_from_slice(b"test result: FAILED. 1 passed; 2 failed; 0 ignored\n");
+        let (found, lines, unseen) = check(&bytes, 1 << 16);
+        assert!(found.contains(r#""source":"libtest","passed":1,"failed":2"#), "{found}");
+        let (from, to) = unseen.unwrap();
+        assert!(from > 10_000 && to < lines, "{from} {to} {lines}");
+    }
+
+    #[test]
+    fn the_file_of_a_linter_stands_above() {
+        let eslint = b"\n/src/b.js\n  1:1  warning  a  b\n  12:5  error  'x' is not defined  no-undef\n";
+        let (found, ..) = check(&[filler(100_000), eslint.to_vec()].concat(), 1 << 20);
+        assert!(found.contains(r#""path":"/src/b.js","line":12"#), "{found}");
+    }
+}
