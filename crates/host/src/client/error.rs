@@ -133,18 +133,23 @@ impl ClientError {
             Self::NoProgram => "put `ringback` on the PATH".to_owned(),
             Self::Start { log, .. } => format!("see {}, and run `ringback doctor`", log.display()),
             Self::Confined { .. } => {
-                "run `ringback daemon run --background` once outside the sandbox, or set `confined = \"allow\"` in the config"
+                "run `ringback daemon restart` once outside the sandbox, or set `confined = \"allow\"` in the config"
                     .to_owned()
             }
-            Self::DaemonConfined { .. } => "`ringback daemon restart` starts one from here; running tasks go on".to_owned(),
+            Self::DaemonConfined { .. } => {
+                "`ringback daemon restart` starts one from here; running tasks go on".to_owned()
+            }
             Self::Protocol { older: true, .. } => "`ringback daemon restart`; running tasks go on".to_owned(),
             Self::Protocol { older: false, .. } => "use the newer ringback, which the daemon is of".to_owned(),
             Self::Silent { pid } => format!("kill -KILL {pid}: tasks run on, and the next client starts a daemon"),
             Self::Gone { .. } => "look with `ringback ps -a` before you ask again".to_owned(),
             Self::Fault(fault) => return fault.hint.clone(),
-            Self::Connect { .. } | Self::Spawn { .. } | Self::Frame(_) | Self::Unsteady { .. } | Self::Io(_) | Self::Unexpected => {
-                "`ringback doctor` says more".to_owned()
-            }
+            Self::Connect { .. }
+            | Self::Spawn { .. }
+            | Self::Frame(_)
+            | Self::Unsteady { .. }
+            | Self::Io(_)
+            | Self::Unexpected => "`ringback doctor` says more".to_owned(),
         };
         Some(text)
     }

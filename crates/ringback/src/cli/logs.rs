@@ -6,6 +6,7 @@ use std::time::Duration;
 use clap::Args;
 use jiff::Timestamp;
 use regex::bytes::Regex;
+use ringback_host::client::Client;
 use ringback_host::client::output::{Line, LineSink, Lines, Output, Piece, Stream};
 use ringback_host::quantity::millis;
 use ringback_host::wire::{Reply, Request, TaskObject};
@@ -98,8 +99,10 @@ impl Logs {
             None => door.note("no output yet"),
             Some(mut output) if door.json => door::document(&self.json(&task, &mut output, choice)?)?,
             Some(mut output) => {
-                let mut out = BufWriter::new(io::stdout().lock());
-                self.print(&mut output, choice, &mut out, u64::MAX)?;
+                let printed = self.print(&mut output, choice, &mut BufWriter::new(io::stdout().lock()), u64::MAX)?;
+                if !task.has_ended() {
+                    warn_of_new_gaps(door, &mut client, &task, printed)?;
+                }
             }
         }
         Ok(if self.follow { self.exit_code(&task) } else { 0 })
@@ -178,6 +181,27 @@ impl Logs {
         let (from, stopped) = self.print(output, choice, &mut bytes, budget)?;
         Ok(report(task, &Part { from, stopped, total: output.len()?, bytes, gaps }))
     }
+}
+
+/// A capped output may have lost bytes while it was read; what was printed of them may be zeros, and that is said.
+fn warn_of_new_gaps(door: Door, client: &mut Client, task: &TaskObject, printed: (u64, u64)) -> Result<(), Failure> {
+    let Reply::Task { task: now, .. } = client.call(Request::Show { id: task.id.clone() })? else {
+        return Err(door::unexpected());
+    };
+    for (from, to) in new_gaps(task, &now, printed) {
+        let message =
+            format!("bytes {from}-{to} were given up while they were read, and may have been printed as zeros");
+        door.warn(&message, "`ringback logs` again marks them; --max-output keeps more");
+    }
+    Ok(())
+}
+
+/// The gaps of `now` that `before` does not have, as far as they were printed.
+fn new_gaps(before: &TaskObject, now: &TaskObject, printed: (u64, u64)) -> Vec<(u64, u64)> {
+    let known =
+        |at: u64| before.output.gaps.iter().find(|(from, to, _)| *from <= at && at < *to).map_or(at, |gap| gap.1);
+    let part = |(from, to, _): &(u64, u64, String)| (known(*from).max(printed.0), (*to).min(printed.1));
+    now.output.gaps.iter().map(part).filter(|(from, to)| from < to).collect()
 }
 
 /// A part of an output.
@@ -263,6 +287,18 @@ mod tests {
         for (plain, coded) in cases {
             assert_eq!(base64(plain.as_bytes()), coded);
         }
+    }
+
+    #[test]
+    fn bytes_that_went_while_they_were_read_are_known() {
+        let with = |gaps: &[(u64, u64)]| {
+            let mut task = TaskObject::default();
+            task.output.gaps = gaps.iter().map(|(from, to)| (*from, *to, "output_limit".to_owned())).collect();
+            task
+        };
+        assert_eq!(new_gaps(&with(&[(10, 20)]), &with(&[(10, 30)]), (0, 100)), [(20, 30)]);
+        assert_eq!(new_gaps(&with(&[(10, 20)]), &with(&[(10, 20)]), (0, 100)), []);
+        assert_eq!(new_gaps(&with(&[]), &with(&[(10, 30)]), (15, 25)), [(15, 25)]);
     }
 
     #[test]

@@ -11,7 +11,8 @@ pub(crate) fn summary(receipt: &ReceiptObject) -> String {
         1 => "1 process".to_owned(),
         count => format!("{count} processes"),
     };
-    let signals = if receipt.signals.is_empty() { "no signal".to_owned() } else { receipt.signals.join(", ") };
+    let signals =
+        if receipt.signals.is_empty() { "no signal".to_owned() } else { in_order(&receipt.signals).join(", ") };
     let verdict = match receipt.survivor_count {
         0 if receipt.verified_empty => "all gone".to_owned(),
         0 => "none seen alive, not verified".to_owned(),
@@ -19,6 +20,14 @@ pub(crate) fn summary(receipt: &ReceiptObject) -> String {
         count => format!("{count} SURVIVED"),
     };
     format!("{processes}, {verdict} after {} ({})", duration(receipt.duration_ms), clean::line(&signals))
+}
+
+/// Signals in the order in which a stop sends them.
+fn in_order(signals: &[String]) -> Vec<&str> {
+    let order = |signal: &&str| ["SIGTERM", "SIGCONT", "SIGSTOP", "SIGKILL"].iter().position(|known| known == signal);
+    let mut all: Vec<&str> = signals.iter().map(String::as_str).collect();
+    all.sort_by_key(order);
+    all
 }
 
 /// One line for a process that lives on.
@@ -36,7 +45,7 @@ mod tests {
             observed_count: 5,
             verified_empty: true,
             duration_ms: 120,
-            signals: vec!["SIGTERM".to_owned(), "SIGKILL".to_owned()],
+            signals: vec!["SIGKILL".to_owned(), "SIGTERM".to_owned()],
             ..ReceiptObject::default()
         };
         assert_eq!(summary(&receipt), "5 processes, all gone after 120ms (SIGTERM, SIGKILL)");
