@@ -80,7 +80,7 @@ impl AsFd for Conn {
     }
 }
 
-/// [`Call`] with borrowed parts, so that an environment is not copied once more.
+/// [`crate::wire::Call`] with borrowed parts, so that an environment is not copied once more.
 #[derive(serde::Serialize)]
 struct Outgoing<'a> {
     proto: u16,

@@ -7,7 +7,7 @@ pub(crate) fn line(text: &str) -> String {
     cleaned(text, |_| false)
 }
 
-/// Several lines: as [`line`], with newlines and tabs kept.
+/// Several lines: as [`line()`], with newlines and tabs kept.
 pub(crate) fn block(text: &str) -> String {
     cleaned(text, |c| c == '\n' || c == '\t')
 }
