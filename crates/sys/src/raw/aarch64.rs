@@ -71,7 +71,6 @@ pub(super) mod nr {
     pub(crate) const FCNTL: usize = 25;
     pub(crate) const IOCTL: usize = 29;
     pub(crate) const FLOCK: usize = 32;
-    pub(crate) const RENAMEAT: usize = 38;
     pub(crate) const FALLOCATE: usize = 47;
     pub(crate) const CHDIR: usize = 49;
     pub(crate) const WAITID: usize = 95;
@@ -104,6 +103,7 @@ pub(super) mod nr {
     pub(crate) const MADVISE: usize = 233;
     pub(crate) const WAIT4: usize = 260;
     pub(crate) const PRLIMIT64: usize = 261;
+    pub(crate) const RENAMEAT2: usize = 276;
     pub(crate) const PIDFD_SEND_SIGNAL: usize = 424;
     pub(crate) const PIDFD_OPEN: usize = 434;
     pub(crate) const CLOSE_RANGE: usize = 436;

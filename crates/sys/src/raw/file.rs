@@ -124,7 +124,7 @@ pub(crate) fn send(from: &Fd, offset: u64, count: usize, to: &Fd) -> Result<usiz
 /// Renames a file within the working directory.
 pub(crate) fn rename(from: &CStr, to: &CStr) -> Result<()> {
     // SAFETY: both paths end with NUL and outlive the call.
-    unsafe { call(nr::RENAMEAT, [HERE, from.as_ptr() as usize, HERE, to.as_ptr() as usize]) }.map(drop)
+    unsafe { call(nr::RENAMEAT2, [HERE, from.as_ptr() as usize, HERE, to.as_ptr() as usize, 0]) }.map(drop)
 }
 
 /// Whether a call may wait.

@@ -71,7 +71,7 @@ pub(super) mod nr {
         CLOCK_GETTIME = SYS_clock_gettime,
         EXIT_GROUP = SYS_exit_group,
         OPENAT = SYS_openat,
-        RENAMEAT = SYS_renameat,
+        RENAMEAT2 = SYS_renameat2,
         PPOLL = SYS_ppoll,
         SPLICE = SYS_splice,
         FALLOCATE = SYS_fallocate,

@@ -98,13 +98,13 @@ pub(super) mod nr {
     pub(crate) const EXIT_GROUP: usize = 231;
     pub(crate) const WAITID: usize = 247;
     pub(crate) const OPENAT: usize = 257;
-    pub(crate) const RENAMEAT: usize = 264;
     pub(crate) const PPOLL: usize = 271;
     pub(crate) const SPLICE: usize = 275;
     pub(crate) const FALLOCATE: usize = 285;
     pub(crate) const SIGNALFD4: usize = 289;
     pub(crate) const DUP3: usize = 292;
     pub(crate) const PRLIMIT64: usize = 302;
+    pub(crate) const RENAMEAT2: usize = 316;
     pub(crate) const PIDFD_SEND_SIGNAL: usize = 424;
     pub(crate) const PIDFD_OPEN: usize = 434;
     pub(crate) const CLOSE_RANGE: usize = 436;

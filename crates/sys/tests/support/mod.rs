@@ -264,6 +264,11 @@ impl Task {
         self.file("output")
     }
 
+    /// How much output there is so far.
+    pub fn output_length(&self) -> u64 {
+        fs::metadata(self.folder.join("output")).map_or(0, |output| output.len())
+    }
+
     /// A file of the folder.
     pub fn file(&self, name: &str) -> Vec<u8> {
         fs::read(self.folder.join(name)).unwrap_or_default()
