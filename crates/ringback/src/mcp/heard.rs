@@ -5,7 +5,11 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use rmcp::model::RequestId;
 
+#[cfg(feature = "mcp-http")]
+use super::link::Link;
 use super::link::Shown;
+#[cfg(feature = "mcp-http")]
+use std::sync::Arc;
 
 /// How many answers may be on their way. Those of cancelled requests are never written; the oldest make room.
 const ANSWERS_MAX: usize = 1024;
@@ -37,6 +41,36 @@ impl OnTheWay {
 
     fn lock(&self) -> MutexGuard<'_, VecDeque<(RequestId, Shown)>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// One exchange over HTTP, where request ids of different clients may be the same: what its answer shows.
+#[cfg(feature = "mcp-http")]
+pub(super) struct Exchange {
+    link: Arc<Link>,
+    shown: Mutex<Vec<Shown>>,
+}
+
+#[cfg(feature = "mcp-http")]
+impl Exchange {
+    /// An exchange that shows nothing so far.
+    pub(super) fn new(link: Arc<Link>) -> Self {
+        Self { link, shown: Mutex::default() }
+    }
+
+    /// The answer will show this.
+    pub(super) fn add(&self, shown: Shown) {
+        if !shown.tasks.is_empty() {
+            self.shown.lock().unwrap_or_else(PoisonError::into_inner).push(shown);
+        }
+    }
+
+    /// The answer has gone out.
+    pub(super) fn written(&self) {
+        let all = std::mem::take(&mut *self.shown.lock().unwrap_or_else(PoisonError::into_inner));
+        for shown in all {
+            self.link.shown(shown);
+        }
     }
 }
 

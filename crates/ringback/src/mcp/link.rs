@@ -3,6 +3,7 @@
 use std::io::{PipeReader, PipeWriter, pipe};
 use std::mem;
 use std::os::fd::AsFd as _;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use ringback_host::client::{Client, ClientError};
@@ -33,6 +34,7 @@ pub(super) struct Link {
     unsaid: Mutex<Vec<Shown>>,
     /// Held while endings are reported, so that a later call never lists what an earlier answer has shown.
     saying: Mutex<()>,
+    busy: AtomicUsize,
 }
 
 impl Link {
@@ -44,6 +46,7 @@ impl Link {
         patience: impl Future<Output = ()>,
         job: impl FnOnce(&mut Line) -> Result<T, Failure> + Send + 'static,
     ) -> Result<T, Failure> {
+        let _busy = Busy::begin(self);
         let (stop, guard) = pipe()?;
         let all = Arc::clone(self);
         let mut work = tokio::task::spawn_blocking(move || {
@@ -61,6 +64,11 @@ impl Link {
             }
         };
         done.unwrap_or_else(|_| Err(Failure::new("internal", "the call broke off", None)))
+    }
+
+    /// How many calls are going on.
+    pub(super) fn busy(&self) -> usize {
+        self.busy.load(Ordering::Relaxed)
     }
 
     /// The session was shown these endings; the daemon is told as soon as may be, and at the latest before the next call.
@@ -106,6 +114,22 @@ impl Link {
             idle.remove(0);
         }
         idle.push(client);
+    }
+}
+
+/// Counts one call for as long as somebody waits for it.
+struct Busy(Arc<Link>);
+
+impl Busy {
+    fn begin(link: &Arc<Link>) -> Self {
+        link.busy.fetch_add(1, Ordering::Relaxed);
+        Self(Arc::clone(link))
+    }
+}
+
+impl Drop for Busy {
+    fn drop(&mut self) {
+        self.0.busy.fetch_sub(1, Ordering::Relaxed);
     }
 }
 

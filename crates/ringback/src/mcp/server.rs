@@ -17,10 +17,13 @@ use rmcp::{RoleServer, ServerHandler};
 use tokio::sync::watch;
 use tokio::time::{Instant, interval_at, sleep};
 
+use super::WAITS_MAX;
 use super::answer::Answer;
 use super::args::{Args, wrong};
+#[cfg(feature = "mcp-http")]
+use super::heard::Exchange;
 use super::heard::OnTheWay;
-use super::link::{Link, caller};
+use super::link::{Link, Shown, caller};
 use super::speaker::Speaker;
 use super::task;
 use super::tool::{self, Job};
@@ -59,6 +62,16 @@ impl Server {
         }
     }
 
+    /// The answer to this request will show this, once it is written.
+    fn will_show(&self, context: &RequestContext<RoleServer>, shown: Shown) {
+        #[cfg(feature = "mcp-http")]
+        if let Some(exchange) = over_http(context).and_then(|parts| parts.extensions.get::<Arc<Exchange>>()) {
+            exchange.add(shown);
+            return;
+        }
+        self.on_the_way.add(context.id.clone(), shown);
+    }
+
     /// The client has left: what still blocks comes to an end.
     pub(super) fn close(&self) {
         self.closing.send_replace(true);
@@ -81,6 +94,14 @@ impl Server {
 
     async fn perform(&self, request: CallToolRequestParams, speaker: &Speaker) -> Answer {
         let mut session = speaker.session.clone();
+        if request.name == "wait" && self.link.busy() >= WAITS_MAX {
+            let hint = "name all ids in one wait".to_owned();
+            return Answer::error(&Failure::new(
+                "too_many",
+                format!("{WAITS_MAX} calls are waiting already"),
+                Some(hint),
+            ));
+        }
         let failure = match read(request, speaker, &mut session) {
             Ok(Job { limit, work }) => match self.link.ask(caller(session.clone()), self.patience(limit), work).await {
                 Ok(answer) => return answer,
@@ -163,7 +184,7 @@ impl ServerHandler for Server {
         if let Some(unfinished) = answer.unfinished.as_ref().filter(|_| speaker.takes_tasks) {
             return Ok(CallToolResponse::Task(task::created(unfinished, &answer)));
         }
-        self.on_the_way.add(context.id, answer.shown());
+        self.will_show(&context, answer.shown());
         Ok(CallToolResponse::Complete(answer.result()))
     }
 
@@ -174,7 +195,7 @@ impl ServerHandler for Server {
     ) -> Result<GetTaskResult, ErrorData> {
         let speaker = Speaker::of(&context);
         let (task, shown) = task::look(self, &speaker, request.task_id).await?;
-        self.on_the_way.add(context.id, shown);
+        self.will_show(&context, shown);
         Ok(GetTaskResult::new(task))
     }
 
@@ -194,6 +215,12 @@ impl ServerHandler for Server {
     ) -> Result<(), ErrorData> {
         task::cancel(self, &Speaker::of(&context), request.task_id).await
     }
+}
+
+/// The request as it came over HTTP, if it did.
+#[cfg(feature = "mcp-http")]
+pub(super) fn over_http(context: &RequestContext<RoleServer>) -> Option<&hyper::http::request::Parts> {
+    context.extensions.get()
 }
 
 /// An error in the protocol's own terms.

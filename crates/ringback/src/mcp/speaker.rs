@@ -50,7 +50,7 @@ impl Speaker {
         let name = context.client_info().map(|info| info.name).unwrap_or_default();
         let field = |name: &str| context.meta.0.0.get(name).and_then(|value| value.as_str()).map(str::to_owned);
         Self {
-            session: session(field, |name| env::var(name).ok()),
+            session: session(field, |name| env::var(name).ok().filter(|_| is_own_process(context))),
             takes_tasks: context.client_capabilities().is_some_and(|capabilities| capabilities.supports_tasks()),
             shows_progress: context.meta.get_progress_token().is_some(),
             kind: kind(&name),
@@ -82,6 +82,17 @@ impl Speaker {
             _ => format!("{wait}; every later result also lists its end"),
         }
     }
+}
+
+/// Whether this process serves one client alone, so that its environment is the client's.
+#[cfg(feature = "mcp-http")]
+fn is_own_process(context: &RequestContext<RoleServer>) -> bool {
+    super::server::over_http(context).is_none()
+}
+
+#[cfg(not(feature = "mcp-http"))]
+fn is_own_process(_: &RequestContext<RoleServer>) -> bool {
+    true
 }
 
 fn session(field: impl Fn(&str) -> Option<String>, var: impl Fn(&str) -> Option<String>) -> String {

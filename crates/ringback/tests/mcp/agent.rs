@@ -51,7 +51,7 @@ impl Home {
         self.cli(&["daemon", "status"])["daemon"] == "running"
     }
 
-    fn command(&self) -> Command {
+    pub(crate) fn command(&self) -> Command {
         let mut command = Command::new(PROGRAM);
         for name in
             ["CLAUDE_CODE_SESSION_ID", "RINGBACK_SESSION", "RINGBACK_ID", "CODEX_THREAD_ID", "GEMINI_SESSION_ID"]

@@ -93,3 +93,15 @@ fn hostile_output_stays_quoted_data() {
     let listed = agent.call("run", json!({"command": "exit 1", "name": "a\u{1b}[31m\u{202e}b"}));
     assert!(listed.is_error && !listed.text.contains(['\u{1b}', '\u{202e}']), "{listed:?}");
 }
+
+#[test]
+fn too_many_waits_at_once_leave_room_for_a_stop() {
+    let home = Home::new();
+    let mut agent = Agent::start(&home);
+    let id = agent.begin("sleep 60");
+    let waits: Vec<i64> = (0..205).map(|_| agent.send_call("wait", json!({"ids": [id]}))).collect();
+    let refused = agent.told(waits[204]);
+    assert!(refused.is_error && refused.text.contains("in one wait"), "{refused:?}");
+    assert!(agent.call("stop", json!({"ids": [id]})).verdict().starts_with("KILLED"));
+    assert!(agent.told(waits[0]).verdict().starts_with("KILLED"));
+}

@@ -6,6 +6,8 @@ mod agent;
 mod bad_input;
 mod deaths;
 mod heard;
+#[cfg(feature = "mcp-http")]
+mod http;
 mod protocol;
 mod tasks;
 mod tools;

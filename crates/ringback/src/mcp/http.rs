@@ -1,0 +1,312 @@
+//! The same server over HTTP: on loopback only, for whoever has the token, and for no web page.
+
+use std::convert::Infallible;
+use std::fmt::Write as _;
+use std::fs::{self, OpenOptions};
+use std::io::{self, Write as _};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::{Path, PathBuf};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use http_body_util::combinators::BoxBody;
+use http_body_util::{BodyExt as _, Full};
+use hyper::body::{Body, Bytes, Frame, Incoming, SizeHint};
+use hyper::header::{AUTHORIZATION, HOST, HeaderMap, HeaderValue, ORIGIN};
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper::{Request, Response, StatusCode};
+use hyper_util::rt::{TokioIo, TokioTimer};
+use ringback_host::home::Home;
+use rmcp::transport::streamable_http_server::session::local::LocalSessionManager;
+use rmcp::transport::{StreamableHttpServerConfig, StreamableHttpService};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::Semaphore;
+
+use super::heard::Exchange;
+use super::server::Server;
+use crate::explain::Failure;
+
+/// The one path.
+const PATH: &str = "/mcp";
+/// The token's file in the home.
+const TOKEN_FILE: &str = "mcp.token";
+/// How many random numbers of 64 bits the token is made of.
+const TOKEN_WORDS: usize = 4;
+/// How many connections there may be at once; agents on one machine keep a few each.
+const CONNECTIONS_MAX: usize = 256;
+/// The longest request body: an argument that is too long is to be refused by name, so it has to be read.
+const BODY_BYTES_MAX: usize = 16 << 20;
+/// How long a client may take to say what it wants.
+const HEADERS_WAIT: Duration = Duration::from_secs(10);
+
+type Service = StreamableHttpService<Arc<Server>, LocalSessionManager>;
+type Answered = BoxBody<Bytes, Infallible>;
+
+/// An address to listen at, and who may come in.
+pub(super) struct Door {
+    listener: TcpListener,
+    address: SocketAddr,
+    token: String,
+    token_path: PathBuf,
+}
+
+impl Door {
+    /// Listens at `address`: `PORT`, `127.0.0.1:PORT` or `[::1]:PORT`.
+    pub(super) async fn open(address: &str) -> Result<Self, Failure> {
+        let wanted = loopback(address)?;
+        let home = Home::find()?;
+        home.prepare()?;
+        let token_path = home.root().join(TOKEN_FILE);
+        let token = token(&token_path)?;
+        let listener = TcpListener::bind(wanted).await.map_err(|error| {
+            Failure::of("http", &error, Some("is another program at that port? port 0 takes a free one".to_owned()))
+        })?;
+        let address = listener.local_addr()?;
+        Ok(Self { listener, address, token, token_path })
+    }
+
+    /// Where clients connect.
+    pub(super) fn url(&self) -> String {
+        format!("http://{}{PATH}", self.address)
+    }
+
+    /// Where the token is.
+    pub(super) fn token_path(&self) -> &Path {
+        &self.token_path
+    }
+
+    /// Serves for ever.
+    pub(super) async fn serve(self, server: Arc<Server>) -> Failure {
+        let config = StreamableHttpServerConfig::default().with_max_request_body_bytes(BODY_BYTES_MAX);
+        let factory = Arc::clone(&server);
+        let service = Service::new(move || Ok(Arc::clone(&factory)), Arc::default(), config);
+        let gate = Arc::new(Gate { service, server, token: self.token });
+        let room = Arc::new(Semaphore::new(CONNECTIONS_MAX));
+        loop {
+            let Ok(place) = Arc::clone(&room).acquire_owned().await else {
+                return Failure::new("http", "the server has closed", None);
+            };
+            let stream = match self.listener.accept().await {
+                Ok((stream, _)) => stream,
+                // It broke before it was taken (accept(2)); others may still come.
+                Err(error) if error.kind() == io::ErrorKind::ConnectionAborted => continue,
+                Err(error) => return Failure::of("http", &error, None),
+            };
+            let gate = Arc::clone(&gate);
+            tokio::spawn(async move {
+                gate.serve(stream).await;
+                drop(place);
+            });
+        }
+    }
+}
+
+/// What every request passes before anything looks at what it wants.
+struct Gate {
+    service: Service,
+    server: Arc<Server>,
+    token: String,
+}
+
+impl Gate {
+    async fn serve(self: Arc<Self>, stream: TcpStream) {
+        let answer = service_fn(|request| {
+            let gate = Arc::clone(&self);
+            async move { Ok::<_, Infallible>(gate.answer(request).await) }
+        });
+        let mut builder = http1::Builder::new();
+        let serving = builder.timer(TokioTimer::new()).header_read_timeout(HEADERS_WAIT);
+        // A client that breaks off has its reasons.
+        let _broken = serving.serve_connection(TokioIo::new(stream), answer).await;
+    }
+
+    async fn answer(&self, mut request: Request<Incoming>) -> Response<Watched> {
+        let exchange = Arc::new(Exchange::new(Arc::clone(&self.server.link)));
+        let response = if let Some((status, why)) = self.refuse(&request) {
+            refusal(status, why)
+        } else {
+            request.extensions_mut().insert(Arc::clone(&exchange));
+            self.service.handle(request).await
+        };
+        response.map(|inner| Watched { inner, exchange })
+    }
+
+    /// A web page can send requests to loopback, but it cannot forge these headers (DNS rebinding: the page's own name stands
+    /// in `Host`). They come first, so that a page learns nothing, not even which paths there are.
+    fn refuse(&self, request: &Request<Incoming>) -> Option<(StatusCode, &'static str)> {
+        let headers = request.headers();
+        if !is_loopback_host(headers) {
+            return Some((StatusCode::FORBIDDEN, "the Host is not this machine"));
+        }
+        if !has_own_origin(headers) {
+            return Some((StatusCode::FORBIDDEN, "requests of web pages are not served"));
+        }
+        if !self.has_token(headers) {
+            return Some((
+                StatusCode::UNAUTHORIZED,
+                "send `Authorization: Bearer TOKEN`; the token is in the home, in mcp.token",
+            ));
+        }
+        (request.uri().path() != PATH).then_some((StatusCode::NOT_FOUND, "the path is /mcp"))
+    }
+
+    fn has_token(&self, headers: &HeaderMap) -> bool {
+        let Some(given) = headers.get(AUTHORIZATION).map(HeaderValue::as_bytes) else { return false };
+        let Some((scheme, given)) = given.split_at_checked("Bearer ".len()) else { return false };
+        // Every byte is compared, so that the time tells nothing about how many are right.
+        let differs = given.iter().zip(self.token.as_bytes()).fold(0, |differs, (a, b)| differs | (a ^ b));
+        scheme.eq_ignore_ascii_case(b"Bearer ") && given.len() == self.token.len() && differs == 0
+    }
+}
+
+/// An answer on its way: when it has gone out, what it shows was heard.
+struct Watched {
+    inner: Answered,
+    exchange: Arc<Exchange>,
+}
+
+impl Body for Watched {
+    type Data = Bytes;
+    type Error = Infallible;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+        let polled = Pin::new(&mut self.inner).poll_frame(context);
+        // hyper asks for the next piece when it has taken the one before, and not at all after the end.
+        if matches!(polled, Poll::Ready(None)) || (polled.is_ready() && self.inner.is_end_stream()) {
+            self.exchange.written();
+        }
+        polled
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.inner.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.inner.size_hint()
+    }
+}
+
+fn refusal(status: StatusCode, why: &'static str) -> Response<Answered> {
+    let mut response = Response::new(Full::new(Bytes::from_static(why.as_bytes())).boxed());
+    *response.status_mut() = status;
+    response
+}
+
+fn is_loopback_host(headers: &HeaderMap) -> bool {
+    headers.get(HOST).and_then(|value| value.to_str().ok()).is_some_and(is_loopback_authority)
+}
+
+/// Programs send no `Origin`; a page of this machine is let through to the question for the token.
+fn has_own_origin(headers: &HeaderMap) -> bool {
+    headers.get_all(ORIGIN).iter().all(|value| {
+        let origin = value.to_str().unwrap_or_default();
+        let authority = origin.strip_prefix("http://").or_else(|| origin.strip_prefix("https://"));
+        authority.is_some_and(is_loopback_authority)
+    })
+}
+
+/// `NAME` or `NAME:PORT`, where the name is loopback's.
+fn is_loopback_authority(authority: &str) -> bool {
+    let (name, port) = match authority.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
+        Some((name, rest)) => (name, rest.strip_prefix(':').unwrap_or(rest)),
+        None => authority.split_once(':').unwrap_or((authority, "")),
+    };
+    let is_port = port.is_empty() || port.parse::<u16>().is_ok();
+    is_port && (name.eq_ignore_ascii_case("localhost") || name.parse().is_ok_and(|ip: IpAddr| ip.is_loopback()))
+}
+
+fn loopback(address: &str) -> Result<SocketAddr, Failure> {
+    let hint = "for example --http 127.0.0.1:7777, or --http 0 for a free port";
+    let parsed = match address.parse::<u16>() {
+        Ok(port) => SocketAddr::from((Ipv4Addr::LOCALHOST, port)),
+        Err(_) => address.replace("localhost", "127.0.0.1").parse().map_err(|_| {
+            Failure::usage(format!("`{}` is not an address", crate::render::clean::short(address, 60)), hint)
+        })?,
+    };
+    if parsed.ip().is_loopback() {
+        Ok(parsed)
+    } else {
+        Err(Failure::usage("only loopback is served: whoever may connect may run commands as you", hint))
+    }
+}
+
+/// The token of this home, made at the first time.
+fn token(path: &Path) -> Result<String, Failure> {
+    let failed =
+        |error: io::Error| Failure::of("http", &error, Some(format!("{} must be yours to write", path.display())));
+    let mut fresh = String::new();
+    for _ in 0..TOKEN_WORDS {
+        // Writing to a string does not fail.
+        let _infallible = write!(fresh, "{:016x}", ringback_sys::process::random_u64().map_err(failed)?);
+    }
+    match OpenOptions::new().create_new(true).write(true).mode(0o600).open(path) {
+        Ok(mut file) => {
+            file.write_all(fresh.as_bytes()).map_err(failed)?;
+            Ok(fresh)
+        }
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+            let kept = fs::read_to_string(path).map_err(failed)?.trim().to_owned();
+            if kept.len() == fresh.len() {
+                return Ok(kept);
+            }
+            let hint = format!("delete {} to have a new one made", path.display());
+            Err(Failure::new("http", "the token file holds no token", Some(hint)))
+        }
+        Err(error) => Err(failed(error)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::PermissionsExt as _;
+
+    #[test]
+    fn only_loopback_is_listened_at() {
+        for good in ["7777", "0", "127.0.0.1:7777", "[::1]:7777", "localhost:7777"] {
+            assert!(loopback(good).is_ok(), "{good}");
+        }
+        for bad in ["0.0.0.0:7777", "192.168.0.1:7777", "[::]:7777", "example.com:80", ""] {
+            assert!(loopback(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn hosts_and_origins_of_this_machine_alone_pass() {
+        for good in ["localhost", "LOCALHOST:1", "127.0.0.1:7777", "[::1]:7777", "[::1]"] {
+            assert!(is_loopback_authority(good), "{good}");
+        }
+        for bad in ["evil.com", "localhost.evil.com", "127.0.0.1.evil.com", "localhost:x", "", "10.0.0.1", "[::2]:1"] {
+            assert!(!is_loopback_authority(bad), "{bad}");
+        }
+        let with = |origins: &[&str]| {
+            let mut headers = HeaderMap::new();
+            for origin in origins {
+                headers.append(ORIGIN, origin.parse().unwrap());
+            }
+            has_own_origin(&headers)
+        };
+        assert!(with(&[]) && with(&["http://localhost:5173"]));
+        assert!(!with(&["https://evil.com"]) && !with(&["null"]) && !with(&["http://localhost", "http://evil.com"]));
+    }
+
+    #[test]
+    fn the_token_is_made_once_and_is_private() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join(TOKEN_FILE);
+        let first = token(&path).unwrap();
+        assert_eq!(first.len(), 64);
+        assert_eq!(token(&path).unwrap(), first);
+        assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
+        fs::write(&path, "x").unwrap();
+        assert!(token(&path).is_err());
+    }
+}

@@ -1,0 +1,141 @@
+//! The same server over HTTP: who may come in, and that what was heard is what went out.
+
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::net::TcpStream;
+use std::os::unix::fs::PermissionsExt as _;
+use std::process::{Child, Stdio};
+
+use serde_json::{Value, json};
+
+use crate::agent::{Agent, Home, MODERN};
+
+struct Server {
+    child: Child,
+    address: String,
+    token: String,
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ended_already = self.child.kill();
+        let _reaped = self.child.wait();
+    }
+}
+
+impl Server {
+    fn start(home: &Home) -> Self {
+        let mut command = home.command();
+        command.args(["--json", "mcp", "--http", "0"]).env("CLAUDE_CODE_SESSION_ID", "whoever-started-it");
+        let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
+        let mut line = String::new();
+        BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        let facts: Value = serde_json::from_str(&line).unwrap();
+        let path = facts["token_file"].as_str().unwrap();
+        assert_eq!(std::fs::metadata(path).unwrap().permissions().mode() & 0o777, 0o600);
+        let token = std::fs::read_to_string(path).unwrap();
+        let address = facts["url"].as_str().unwrap().strip_prefix("http://").unwrap().strip_suffix("/mcp").unwrap();
+        Self { child, address: address.to_owned(), token }
+    }
+
+    /// Status and body of one request with these headers besides the usual ones.
+    fn post(&self, path: &str, headers: &[(&str, &str)], body: &str) -> (u16, String) {
+        let mut stream = TcpStream::connect(&self.address).unwrap();
+        let has = |name: &str| headers.iter().any(|(other, _)| other.eq_ignore_ascii_case(name));
+        let mut text = format!("POST {path} HTTP/1.1\r\nConnection: close\r\nContent-Length: {}\r\n", body.len());
+        text += "Content-Type: application/json\r\nAccept: application/json, text/event-stream\r\n";
+        let host = (!has("Host")).then(|| format!("Host: {}\r\n", self.address));
+        let token = (!has("Authorization")).then(|| format!("Authorization: Bearer {}\r\n", self.token));
+        text.extend(host.into_iter().chain(token));
+        text.extend(headers.iter().map(|(name, value)| format!("{name}: {value}\r\n")));
+        stream.write_all(format!("{text}\r\n{body}").as_bytes()).unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).unwrap();
+        let status = answer.split(' ').nth(1).unwrap().parse().unwrap();
+        (status, answer.split_once("\r\n\r\n").unwrap().1.to_owned())
+    }
+
+    /// A modern call of a tool.
+    fn call(&self, tool: &str, arguments: &Value) -> Value {
+        let meta = json!({
+            "io.modelcontextprotocol/protocolVersion": MODERN,
+            "io.modelcontextprotocol/clientCapabilities": {},
+        });
+        let params = json!({"name": tool, "arguments": arguments, "_meta": meta});
+        let body = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}).to_string();
+        let headers = [("MCP-Protocol-Version", MODERN), ("Mcp-Method", "tools/call"), ("Mcp-Name", tool)];
+        let (status, body) = self.post("/mcp", &headers, &body);
+        assert_eq!(status, 200, "{body}");
+        let json = body.lines().map(|line| line.strip_prefix("data:").unwrap_or(line).trim());
+        let answers: Vec<Value> = json.filter_map(|line| serde_json::from_str(line).ok()).collect();
+        answers.into_iter().find(|answer| answer["id"] == 1).unwrap_or_else(|| panic!("{body}"))["result"].clone()
+    }
+}
+
+#[test]
+fn strangers_and_web_pages_learn_nothing() {
+    let home = Home::new();
+    let server = Server::start(&home);
+    let status = |path: &str, headers: &[(&str, &str)]| server.post(path, headers, "{}").0;
+    for path in ["/mcp", "/", "/secret"] {
+        assert_eq!(status(path, &[("Host", "evil.com")]), 403);
+        assert_eq!(status(path, &[("Host", "evil.com"), ("Authorization", "Bearer x")]), 403);
+        assert_eq!(status(path, &[("Origin", "https://evil.com")]), 403);
+        assert_eq!(status(path, &[("Origin", "null")]), 403);
+        assert_eq!(status(path, &[("Authorization", "")]), 401);
+        assert_eq!(status(path, &[("Authorization", &format!("Bearer {}", "0".repeat(64)))]), 401);
+    }
+    assert_eq!(status("/secret", &[]), 404);
+    assert_ne!(status("/mcp", &[]), 404);
+    let refused = home.command().args(["mcp", "--http", "0.0.0.0:0"]).output().unwrap();
+    assert_eq!(refused.status.code(), Some(2));
+}
+
+#[test]
+fn a_call_over_http_does_the_same_and_is_heard() {
+    let home = Home::new();
+    let server = Server::start(&home);
+    let result = server.call("run", &json!({"command": "echo over http; exit 2"}));
+    assert!(result["isError"] == true && result["structuredContent"]["tail"] == "| over http", "{result}");
+    let id = result["structuredContent"]["id"].as_str().unwrap();
+    assert_eq!(
+        home.cli(&["show", id])["session"],
+        "default",
+        "one server has many clients, so its own session is nobody's"
+    );
+    server.call("list", &json!({}));
+    assert!(Agent::start(&home).unheard().is_empty());
+    let begun = server.call("run", &json!({"command": "sleep 0.2; exit 4", "wait_ms": 0, "session": "s1"}));
+    let id = &begun["structuredContent"]["id"];
+    let waited = server.call("wait", &json!({"ids": [id]}));
+    assert!(waited["structuredContent"]["verdict"].as_str().unwrap().starts_with("FAILED exit 4"), "{waited}");
+    let told = server.call("inbox", &json!({"session": "s1"}));
+    assert!(
+        told["structuredContent"]["tasks"][0]["id"] == *id,
+        "another session's look is not the owner's hearing: {told}"
+    );
+}
+
+#[test]
+fn a_closed_stream_stops_no_task() {
+    let home = Home::new();
+    let server = Server::start(&home);
+    let begun = server.call("run", &json!({"command": "sleep 1; exit 5", "wait_ms": 0}));
+    let id = begun["structuredContent"]["id"].clone();
+    let body = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {
+        "name": "wait", "arguments": {"ids": [id]}, "_meta": {
+            "io.modelcontextprotocol/protocolVersion": MODERN, "io.modelcontextprotocol/clientCapabilities": {}}}});
+    let body = body.to_string();
+    let mut stream = TcpStream::connect(&server.address).unwrap();
+    let head = format!(
+        "POST /mcp HTTP/1.1\r\nHost: {}\r\nAuthorization: Bearer {}\r\nContent-Type: application/json\r\nAccept: \
+         application/json, text/event-stream\r\nMCP-Protocol-Version: {MODERN}\r\nMcp-Method: tools/call\r\nMcp-Name: \
+         wait\r\nContent-Length: {}\r\n\r\n",
+        server.address,
+        server.token,
+        body.len()
+    );
+    stream.write_all((head + &body).as_bytes()).unwrap();
+    drop(stream);
+    let told = server.call("inbox", &json!({"wait_ms": 20_000}));
+    assert!(told["structuredContent"]["tasks"][0]["id"] == id, "{told}");
+}
