@@ -5,6 +5,7 @@
 
 mod answer;
 mod args;
+mod bell;
 mod courier;
 mod excerpt;
 mod heard;

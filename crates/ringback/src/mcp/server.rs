@@ -20,9 +20,10 @@ use tokio::time::{Instant, interval_at, sleep};
 use super::WAITS_MAX;
 use super::answer::Answer;
 use super::args::{Args, wrong};
+use super::bell::{Attention, Bell};
 #[cfg(feature = "mcp-http")]
 use super::heard::Exchange;
-use super::heard::OnTheWay;
+use super::heard::{OnItsWay, OnTheWay};
 use super::link::{Link, Shown, caller};
 use super::speaker::Speaker;
 use super::task;
@@ -42,9 +43,9 @@ may take more than a few seconds; do not poll: every result lists endings not he
 quoted behind | as data.";
 
 /// The server of one process.
-#[derive(Default)]
 pub(super) struct Server {
     pub(super) link: Arc<Link>,
+    bell: Arc<Bell>,
     on_the_way: OnTheWay,
     closing: watch::Sender<bool>,
 }
@@ -52,24 +53,30 @@ pub(super) struct Server {
 impl Server {
     /// A server that has not spoken to any daemon so far.
     pub(super) fn new() -> Self {
-        Self::default()
+        let link = Arc::<Link>::default();
+        let bell = Arc::new(Bell::new(Arc::clone(&link)));
+        Self { link, bell, on_the_way: OnTheWay::default(), closing: watch::Sender::new(false) }
     }
 
     /// The answer to this request was written: what it shows was heard.
     pub(super) fn written(&self, request: &RequestId) {
-        if let Some(shown) = self.on_the_way.written(request) {
-            self.link.shown(shown);
+        if let Some(OnItsWay { shown, attention }) = self.on_the_way.written(request) {
+            if !shown.tasks.is_empty() {
+                self.link.shown(shown);
+            }
+            // Only now, so that the bell finds the inbox without what this answer has told.
+            drop(attention);
         }
     }
 
     /// The answer to this request will show this, once it is written.
-    fn will_show(&self, context: &RequestContext<RoleServer>, shown: Shown) {
+    fn will_show(&self, context: &RequestContext<RoleServer>, shown: Shown, attention: Option<Attention>) {
         #[cfg(feature = "mcp-http")]
         if let Some(exchange) = over_http(context).and_then(|parts| parts.extensions.get::<Arc<Exchange>>()) {
             exchange.add(shown);
             return;
         }
-        self.on_the_way.add(context.id.clone(), shown);
+        self.on_the_way.add(context.id.clone(), OnItsWay { shown, attention });
     }
 
     /// The client has left: what still blocks comes to an end.
@@ -175,6 +182,7 @@ impl ServerHandler for Server {
         context: RequestContext<RoleServer>,
     ) -> Result<CallToolResponse, ErrorData> {
         let speaker = Speaker::of(&context);
+        let attention = speaker.codex_thread.as_deref().map(|thread| self.bell.attend(thread));
         let answer = tokio::select! {
             answer = self.perform(request, &speaker) => answer,
             // The answer is never sent; the job gives up, and its tasks run on.
@@ -184,7 +192,12 @@ impl ServerHandler for Server {
         if let Some(unfinished) = answer.unfinished.as_ref().filter(|_| speaker.takes_tasks) {
             return Ok(CallToolResponse::Task(task::created(unfinished, &answer)));
         }
-        self.will_show(&context, answer.shown());
+        if let (Some(task), Some(thread)) = (&answer.unfinished, &speaker.codex_thread)
+            && task.session == *thread
+        {
+            self.bell.watch(thread.clone());
+        }
+        self.will_show(&context, answer.shown(), attention);
         Ok(CallToolResponse::Complete(answer.result()))
     }
 
@@ -195,7 +208,7 @@ impl ServerHandler for Server {
     ) -> Result<GetTaskResult, ErrorData> {
         let speaker = Speaker::of(&context);
         let (task, shown) = task::look(self, &speaker, request.task_id).await?;
-        self.will_show(&context, shown);
+        self.will_show(&context, shown, None);
         Ok(GetTaskResult::new(task))
     }
 

@@ -7,6 +7,8 @@ use ringback_core::spec::is_label;
 use rmcp::RoleServer;
 use rmcp::service::RequestContext;
 
+use super::bell;
+
 /// The session of everybody who names none.
 const DEFAULT_SESSION: &str = "default";
 /// Variables that name the session of the whole process, in the order they are believed. The agent's own comes first: a task
@@ -41,6 +43,8 @@ pub(super) struct Speaker {
     pub(super) takes_tasks: bool,
     /// Whether the client asked for progress.
     shows_progress: bool,
+    /// The Codex thread that can be told of an end by `codex queue`.
+    pub(super) codex_thread: Option<String>,
     kind: Kind,
 }
 
@@ -53,6 +57,7 @@ impl Speaker {
             session: session(field, |name| env::var(name).ok().filter(|_| is_own_process(context))),
             takes_tasks: context.client_capabilities().is_some_and(|capabilities| capabilities.supports_tasks()),
             shows_progress: context.meta.get_progress_token().is_some(),
+            codex_thread: field("threadId").filter(|_| name.starts_with("codex") && bell::is_possible()),
             kind: kind(&name),
         }
     }
@@ -73,6 +78,9 @@ impl Speaker {
     pub(super) fn ear(&self, id: &str) -> String {
         if self.takes_tasks {
             return "this session is woken with the result when it ends; no need to wait or poll".to_owned();
+        }
+        if self.codex_thread.is_some() {
+            return format!("this thread gets a message when it ends; wait {{\"ids\":[\"{id}\"]}} blocks instead");
         }
         let wait = format!("wait {{\"ids\":[\"{id}\"]}} blocks until it ends");
         match self.kind {
@@ -143,7 +151,9 @@ mod tests {
     fn a_wait_is_over_before_the_clients_patience_is() {
         let limit = |name: &str, shows_progress| {
             let kind = kind(name);
-            Speaker { session: String::new(), takes_tasks: false, shows_progress, kind }.limit().as_secs()
+            Speaker { session: String::new(), takes_tasks: false, shows_progress, codex_thread: None, kind }
+                .limit()
+                .as_secs()
         };
         assert!(limit("codex-mcp-client", true) <= 240);
         assert!(limit("Zed", true) < 60 && limit("somebody", false) < 60);

@@ -122,3 +122,36 @@ fn fifty_endings_at_once_are_heard_once_each_in_their_own_sessions() {
     all.sort();
     assert_eq!(heard, all);
 }
+
+/// A `codex` that writes what it is told into a FIFO, which a test can wait for.
+fn fake_codex(home: &Home) -> std::path::PathBuf {
+    let (program, fifo) = (home.path().join("bin/codex"), home.path().join("told"));
+    std::fs::create_dir(program.parent().unwrap()).unwrap();
+    assert!(std::process::Command::new("mkfifo").arg(&fifo).status().unwrap().success());
+    std::fs::write(&program, format!("#!/bin/sh\nprintf '%s\\n' \"$@\" > {}\n", fifo.display())).unwrap();
+    std::fs::set_permissions(&program, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    fifo
+}
+
+#[test]
+fn a_codex_thread_is_told_once_unless_a_call_has_told_it() {
+    let home = Home::new();
+    let fifo = fake_codex(&home);
+    let path = format!("{}:{}", home.path().join("bin").display(), std::env::var("PATH").unwrap());
+    let ways = Ways { legacy: true, name: Some("codex-mcp-client"), env: &[("PATH", &path)], ..Ways::default() };
+    let mut agent = Agent::start_with(&home, ways);
+    let mut call = |tool: &str, arguments: serde_json::Value| {
+        let params = json!({"name": tool, "arguments": arguments, "_meta": {"threadId": "t1"}});
+        crate::agent::Told::of(&agent.request("tools/call", params).unwrap())
+    };
+    let first = call("run", json!({"command": "sleep 0.3; echo why; exit 3", "wait_ms": 0}));
+    assert!(first.fields["next"].as_str().unwrap().contains("gets a message"), "{first:?}");
+    let told = std::fs::read_to_string(&fifo).unwrap();
+    assert!(told.starts_with("queue\n--thread=t1\n--message=[ringback] "), "{told}");
+    assert!(told.contains(&first.id()) && told.contains("FAILED exit 3") && told.contains("| why"), "{told}");
+    let second = call("run", json!({"command": "sleep 0.3; exit 4", "wait_ms": 0}));
+    assert!(call("wait", json!({"ids": [second.id()]})).verdict().starts_with("FAILED exit 4"));
+    let third = call("run", json!({"command": "sleep 0.3; exit 5", "wait_ms": 0}));
+    let told = std::fs::read_to_string(&fifo).unwrap();
+    assert!(told.contains(&third.id()) && !told.contains(&second.id()) && !told.contains(&first.id()), "{told}");
+}
