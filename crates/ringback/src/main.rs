@@ -2,6 +2,7 @@
 
 mod cli;
 mod explain;
+mod hook;
 #[cfg(feature = "mcp")]
 mod mcp;
 mod render;

@@ -19,7 +19,9 @@ impl Daemon {
     pub(super) fn ask_claim(&mut self, to: Token, caller: &Caller, request: Request) -> Result<(), Fault> {
         let Request::Claim { rung, word, lease_ms, tasks, kinds, limit } = request else { return Ok(()) };
         check_session(&caller.session)?;
-        let tasks = tasks.iter().map(|text| self.resolve(text)).collect::<Result<Vec<TaskId>, Fault>>()?;
+        // A whole id need not be looked up: a notice may be left of a task that was removed.
+        let find = |text: &String| TaskId::parse(text).or_else(|_| self.resolve(text));
+        let tasks = tasks.iter().map(find).collect::<Result<Vec<TaskId>, Fault>>()?;
         let claim = Claim {
             session: caller.session.clone(),
             word,

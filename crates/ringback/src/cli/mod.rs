@@ -7,6 +7,7 @@ mod demo;
 mod doctor;
 pub(crate) mod door;
 mod follow;
+mod hook;
 mod inbox;
 mod kill;
 mod logs;
@@ -65,6 +66,7 @@ More:
   prune        Forget old ended tasks that nobody has still to hear of
   stats        Show counts of the daemon, or what tasks used
   mcp          Serve an agent over MCP on stdin and stdout
+  hook         Tell an agent of endings at its own events (installed by `ringback setup`)
   spool        Serve requests that are files in a folder, for agents that can only write files
   daemon       Run, stop or restart the daemon, or show its status
   completions  Print shell completions
@@ -112,6 +114,7 @@ enum Verb {
     Rm(rm::Rm),
     Prune(prune::Prune),
     Stats(stats::Stats),
+    Hook(hook::Hook),
     Spool(spool::Spool),
     Daemon(daemon::Daemon),
     Completions(completions::Completions),
@@ -154,6 +157,7 @@ fn perform(verb: Verb, door: Door) -> Done {
         Verb::Rm(rm) => rm.perform(door),
         Verb::Prune(prune) => prune.perform(door),
         Verb::Stats(stats) => stats.perform(door),
+        Verb::Hook(hook) => hook.perform(door),
         Verb::Spool(spool) => spool.perform(door),
         Verb::Daemon(daemon) => daemon.perform(door),
         Verb::Completions(completions) => completions.perform(door),

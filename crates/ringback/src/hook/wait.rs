@@ -1,0 +1,128 @@
+//! Waits in the background for the end of the task that one tool call has started, and wakes the agent if it has not heard.
+
+use std::io::{self, Write as _};
+use std::time::Duration;
+
+use ringback_host::client::{Client, ClientError};
+use ringback_host::wire::{Notice, Reply, Request, TaskObject};
+use ringback_sys::watch::poll;
+
+use super::event::Event;
+use super::speech::speech;
+use super::told::{Wish, acknowledge, claim, client};
+use crate::cli::door::{caller, tasks};
+use crate::explain::{Done, Failure};
+
+/// Wakes the agent: what stands on stderr is read to the model (Claude Code, `asyncRewake`).
+const EXIT_WAKE: u8 = 2;
+/// Who claims.
+const RUNG: &str = "claude-wait";
+/// How long endings are gathered, so that many at once are one turn.
+const GATHER: Duration = Duration::from_millis(250);
+/// How long an agent that took the task for one of its own is left to hear of the end by itself: it looks every five
+/// seconds at the latest.
+const HEAD_START: Duration = Duration::from_secs(12);
+
+/// Waits, and wakes or not.
+pub(super) fn await_end(event: &Event) -> Done {
+    let ids = event.answered_ids();
+    if ids.is_empty() || is_other_command(event) {
+        return Ok(0);
+    }
+    let Some(session) = event.session() else { return Ok(0) };
+    let Some(mut asker) = client(session)? else { return Ok(0) };
+    let started = started(&mut asker, &ids, session, event)?;
+    let Some(first) = started.first() else { return Ok(0) };
+    // The task says who is told: a tool server keeps the session that it was started in (`/clear` makes a new one).
+    let owner = first.session.clone();
+    let mut waiter = Client::open(asker.home(), caller(Some(&owner)))?;
+    drop(asker);
+    let mut left: Vec<String> = started.into_iter().filter(|task| task.session == owner).map(|task| task.id).collect();
+    let own = is_taken_for_own(event);
+    while !left.is_empty() {
+        let ended = wait_for_one(&mut waiter, &left)?;
+        left.retain(|id| !ended.contains(id));
+        pause(if own { HEAD_START } else { GATHER })?;
+        if let Some(notices) = take(&mut waiter, &ended, own)? {
+            say(&notices, &left)?;
+            acknowledge(&mut waiter, &notices)?;
+            return Ok(EXIT_WAKE);
+        }
+    }
+    Ok(0)
+}
+
+/// A shell's answer is only searched where the command speaks of us.
+fn is_other_command(event: &Event) -> bool {
+    let starts = ["ringback run", "ringback retry"].iter().any(|words| event.mentions("tool_input", words));
+    event.text("tool_name") == "Bash" && !starts
+}
+
+/// Whether the agent seems to have made the call a task of its own, whose end it tells its model itself: then the answer
+/// is its own words, without the state that ours has.
+fn is_taken_for_own(event: &Event) -> bool {
+    let has_state = event.mentions("tool_response", "\"state\":\"running\"")
+        || event.mentions("tool_response", "\\\"state\\\":\\\"running\\\"")
+        || event.mentions("tool_response", "\"state\":\"queued\"")
+        || event.mentions("tool_response", "\\\"state\\\":\\\"queued\\\"");
+    event.text("tool_name").starts_with("mcp__") && !has_state
+}
+
+/// Those of the tasks that are this session's, or were started by this very call. One that has ended already is among
+/// them: its end may have been too quick for the answer.
+fn started(client: &mut Client, ids: &[String], session: &str, event: &Event) -> Result<Vec<TaskObject>, Failure> {
+    let by_call = event.text("tool_name").starts_with("mcp__");
+    let mut found = Vec::new();
+    for (at, id) in ids.iter().enumerate() {
+        match client.call(Request::Show { id: id.clone() }) {
+            Ok(Reply::Task { task, .. }) if task.session == session || (by_call && at == 0) => found.push(*task),
+            // A word that looks like an id, or a task that was only spoken of.
+            Ok(_) | Err(ClientError::Fault(_)) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Ok(found)
+}
+
+/// The tasks that have ended, once one has.
+fn wait_for_one(client: &mut Client, ids: &[String]) -> Result<Vec<String>, Failure> {
+    let request = Request::Wait { ids: ids.to_vec(), any: true, timeout_ms: None };
+    let found = tasks(client.call(request)?)?;
+    Ok(found.list.into_iter().filter(TaskObject::has_ended).map(|task| task.id).collect())
+}
+
+fn endings() -> Wish {
+    Wish { tasks: Vec::new(), kinds: vec!["tool_result".to_owned()] }
+}
+
+/// Claims the endings of these tasks, and with them all others of the session, so that many at once are one turn; nothing
+/// if the session has heard of them. While somebody else is about to speak of one, it is waited for whether he does.
+fn take(client: &mut Client, ended: &[String], own: bool) -> Result<Option<Vec<Notice>>, Failure> {
+    loop {
+        let wish = Wish { tasks: ended.to_vec(), ..endings() };
+        let (mut claimed, held_ms) = claim(client, RUNG, wish)?;
+        if !claimed.is_empty() {
+            if !own {
+                claimed.extend(claim(client, RUNG, endings())?.0);
+            }
+            return Ok(Some(claimed));
+        }
+        let Some(held_ms) = held_ms else { return Ok(None) };
+        pause(Duration::from_millis(held_ms + 1))?;
+    }
+}
+
+/// Waits until a moment that is known.
+fn pause(length: Duration) -> Result<(), Failure> {
+    poll(&[], Some(length))?;
+    Ok(())
+}
+
+fn say(notices: &[Notice], left: &[String]) -> Result<(), Failure> {
+    let mut stderr = io::stderr().lock();
+    writeln!(stderr, "{}", speech(notices, false))?;
+    if !left.is_empty() {
+        writeln!(stderr, "Of the same call, not ended: {}", left.join(", "))?;
+    }
+    Ok(stderr.flush()?)
+}
