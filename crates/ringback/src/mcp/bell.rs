@@ -16,7 +16,7 @@ use ringback_sys::identity;
 use ringback_sys::pidfd::PidFd;
 use ringback_sys::watch::{For, poll};
 use tokio::sync::watch;
-use tokio::time::timeout;
+use tokio::time::{sleep, timeout};
 
 use super::link::{Line, Link, caller};
 use crate::explain::Failure;
@@ -30,6 +30,8 @@ const PROGRAM_WAIT: Duration = Duration::from_secs(30);
 const QUIET_WAIT: Duration = Duration::from_secs(5);
 /// How long one look at the inbox blocks before it looks whether anything is left to wait for.
 const LOOK_MS: u64 = 3_600_000;
+/// The least that is waited for a claim of somebody else to lapse.
+const HELD_MS_MIN: u64 = 100;
 /// How many endings one message tells in full; the rest stay unheard, and are told by the next.
 const NOTICES_MAX: u32 = 10;
 /// The longest message, bytes: it is an argument of a program, and the model reads all of it.
@@ -85,7 +87,16 @@ impl Bell {
         let _quiet = timeout(QUIET_WAIT, calls.wait_for(|calls| !calls.contains_key(thread))).await.is_ok();
         let never = std::future::pending();
         let to = thread.to_owned();
-        self.link.ask(caller(thread.to_owned()), never, move |line| ring(line, &to)).await.unwrap_or(false)
+        match self.link.ask(caller(thread.to_owned()), never, move |line| ring(line, &to)).await {
+            Ok(Rung::Told) => true,
+            // Somebody else is about to tell it; if that comes to nothing, it is ours when their claim has lapsed.
+            Ok(Rung::Held(time)) => {
+                sleep(time).await;
+                true
+            }
+            // A thread that cannot be told this way hears of it in the next way.
+            Ok(Rung::Refused) | Err(_) => false,
+        }
     }
 
     fn watched(&self) -> MutexGuard<'_, BTreeSet<String>> {
@@ -131,19 +142,24 @@ fn await_news(line: &mut Line) -> Result<News, Failure> {
     })
 }
 
-/// Tells the thread what it has not heard by now; whether it is worth going on.
-fn ring(line: &mut Line, thread: &str) -> Result<bool, Failure> {
-    let (notices, _) = line.unheard(NOTICES_MAX)?;
+enum Rung {
+    Told,
+    Held(Duration),
+    Refused,
+}
+
+/// Tells the thread what it has not heard by now, and what nobody else is about to tell.
+fn ring(line: &mut Line, thread: &str) -> Result<Rung, Failure> {
+    let (notices, held_ms) = line.claim("codex-queue", PROGRAM_WAIT, &[], NOTICES_MAX)?;
     if notices.is_empty() {
-        return Ok(true);
+        return Ok(held_ms.map_or(Rung::Told, |ms| Rung::Held(Duration::from_millis(ms.max(HELD_MS_MIN)))));
     }
     let (message, told) = message(&notices);
-    // A thread that cannot be told this way hears of it in the next way.
     if !queue(Path::new(PROGRAM), thread, &message).unwrap_or(false) {
-        return Ok(false);
+        return Ok(Rung::Refused);
     }
     line.call(Request::Ack { up_to: None, seqs: told, tasks: Vec::new() })?;
-    Ok(true)
+    Ok(Rung::Told)
 }
 
 /// The message, and the numbers of the notices that it holds whole.

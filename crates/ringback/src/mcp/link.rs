@@ -5,9 +5,11 @@ use std::mem;
 use std::os::fd::AsFd as _;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use ringback_host::client::{Client, ClientError};
 use ringback_host::home::Home;
+use ringback_host::quantity::millis;
 use ringback_host::wire::{Caller, Notice, Reply, Request, TaskObject};
 
 use crate::explain::Failure;
@@ -192,6 +194,23 @@ impl Line {
     pub(super) fn unheard(&mut self, limit: u32) -> Result<(Vec<Notice>, bool), Failure> {
         match self.call(Request::Inbox { after: None, wait_ms: None, limit })? {
             Reply::Notices { notices, more } => Ok((notices, more)),
+            _ => Err(unexpected()),
+        }
+    }
+
+    /// Takes unheard notices to speak of them, of these tasks or of all; and how long others hold what they have taken.
+    pub(super) fn claim(
+        &mut self,
+        rung: &str,
+        lease: Duration,
+        tasks: &[String],
+        limit: u32,
+    ) -> Result<(Vec<Notice>, Option<u64>), Failure> {
+        let word = ringback_sys::process::random_u64()?;
+        let (rung, lease_ms) = (rung.to_owned(), millis(lease));
+        let claim = Request::Claim { rung, word, lease_ms, tasks: tasks.to_vec(), kinds: Vec::new(), limit };
+        match self.call(claim)? {
+            Reply::Claimed { notices, held_ms } => Ok((notices, held_ms)),
             _ => Err(unexpected()),
         }
     }

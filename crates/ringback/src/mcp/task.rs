@@ -19,6 +19,8 @@ use crate::render::task as render;
 const NOTE_FIELD: &str = "com.anthropic/agent-task";
 /// How much of that note it keeps, characters.
 const NOTE_CHARS: usize = 1900;
+/// How long an end that was fetched is ours to tell: the answer is on its way.
+const CLAIM: Duration = Duration::from_secs(10);
 /// How long a cancel is waited for; the stop goes on after that.
 const CANCEL_WAIT: Duration = Duration::from_secs(3);
 
@@ -37,6 +39,10 @@ pub(super) async fn look(server: &Server, speaker: &Speaker, id: String) -> Resu
     let none = Shown { session: session.clone(), tasks: Vec::new() };
     let job = move |line: &mut super::link::Line| -> Result<(TaskObject, Option<Answer>), Failure> {
         let task = line.show(&id)?;
+        if task.has_ended() && task.session == line.session() {
+            // Whoever else would speak of this end is held off until it has been heard here. The answer does not hang on it.
+            let _held_by_others = line.claim("mcp-task", CLAIM, std::slice::from_ref(&id), 1);
+        }
         let answer = task.has_ended().then(|| tool::ended(&task).complete(line, std::slice::from_ref(&task)));
         Ok((task, answer))
     };
