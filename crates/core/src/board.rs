@@ -81,8 +81,8 @@ impl Board {
         self.line.len()
     }
 
-    /// Somebody asks for a task. `id` was never given before.
-    pub fn ask(&mut self, id: TaskId, ask: Ask) -> Vec<Effect> {
+    /// Somebody asks for a task. `id` was never given before; `by` is who ends a task that this one replaces.
+    pub fn ask(&mut self, id: TaskId, ask: Ask, by: &str) -> Vec<Effect> {
         let mut effects = Vec::new();
         let mut after = None;
         if let Some((key, existing)) = self.taken(&ask) {
@@ -90,7 +90,7 @@ impl Board {
                 IfRunning::Reuse => return alloc::vec![Effect::Reuse { asked: id, existing }],
                 IfRunning::Reject => return alloc::vec![Effect::Refuse { asked: id, existing, key }],
                 IfRunning::Replace => {
-                    let stop = Stop { cause: Cause::Replaced, by: Some(ask.session.clone()), grace_ms: None };
+                    let stop = Stop { cause: Cause::Replaced, by: Some(by.into()), grace_ms: None };
                     self.step_one(existing, Input::StopAsked(stop), &mut effects);
                     after = self.entries.contains_key(&existing).then_some(existing);
                 }

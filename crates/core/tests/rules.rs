@@ -34,7 +34,7 @@ fn board() -> Board {
 #[test]
 fn a_task_is_recorded_before_it_is_launched_and_concluded_once() {
     let mut board = board();
-    assert_eq!(board.ask(id(1), ask("s")), [Effect::Insert { id: id(1) }, Effect::Launch { id: id(1) }]);
+    assert_eq!(board.ask(id(1), ask("s"), "s"), [Effect::Insert { id: id(1) }, Effect::Launch { id: id(1) }]);
     assert_eq!(board.step(id(1), Input::Saw(Sight::Started)), []);
     let ending = [Effect::Conclude { id: id(1), outcome: Outcome::Exited { code: 3 } }, Effect::Close { id: id(1) }];
     assert_eq!(board.step(id(1), Input::Saw(Sight::Closed(exit(3)))), ending);
@@ -46,7 +46,7 @@ fn a_task_is_recorded_before_it_is_launched_and_concluded_once() {
 #[test]
 fn leftovers_do_not_hold_the_ending_up_and_a_stop_still_reaches_them() {
     let mut board = board();
-    board.ask(id(1), ask("s"));
+    board.ask(id(1), ask("s"), "s");
     assert_eq!(
         board.step(id(1), Input::Saw(Sight::Ended(exit(0)))),
         [Effect::Conclude { id: id(1), outcome: Outcome::Exited { code: 0 } }]
@@ -60,7 +60,7 @@ fn leftovers_do_not_hold_the_ending_up_and_a_stop_still_reaches_them() {
 #[test]
 fn a_dead_keeper_is_replaced_and_the_command_is_never_started_again() {
     let mut board = board();
-    board.ask(id(1), ask("s"));
+    board.ask(id(1), ask("s"), "s");
     board.step(id(1), Input::Saw(Sight::Started));
     assert_eq!(board.step(id(1), Input::KeeperGone(Sight::Started)), [Effect::TakeOver { id: id(1) }]);
     let unseen = Evidence { status: None, cause: None, oom: false };
@@ -76,7 +76,7 @@ fn a_dead_keeper_is_replaced_and_the_command_is_never_started_again() {
 #[test]
 fn a_keeper_that_dies_before_it_started_anything_is_launched_again_a_few_times() {
     let mut board = board();
-    board.ask(id(1), ask("s"));
+    board.ask(id(1), ask("s"), "s");
     for _ in 0..2 {
         assert_eq!(board.step(id(1), Input::KeeperGone(Sight::New)), [Effect::Launch { id: id(1) }]);
     }
@@ -90,7 +90,7 @@ fn a_keeper_that_dies_before_it_started_anything_is_launched_again_a_few_times()
 #[test]
 fn the_last_intent_wins_over_a_keeper_that_died_at_its_start() {
     let mut board = board();
-    board.ask(id(1), ask("s"));
+    board.ask(id(1), ask("s"), "s");
     board.step(id(1), Input::StopAsked(stop()));
     let outcome = Outcome::Killed { cause: Cause::Request, by: Some("s".into()), real: None };
     assert_eq!(
@@ -102,8 +102,8 @@ fn the_last_intent_wins_over_a_keeper_that_died_at_its_start() {
 #[test]
 fn a_stop_before_the_turn_means_that_it_never_runs() {
     let mut board = Board::new(1);
-    board.ask(id(1), ask("s"));
-    assert_eq!(board.ask(id(2), ask("s")), [Effect::Insert { id: id(2) }]);
+    board.ask(id(1), ask("s"), "s");
+    assert_eq!(board.ask(id(2), ask("s"), "s"), [Effect::Insert { id: id(2) }]);
     let outcome = Outcome::Killed { cause: Cause::Request, by: Some("s".into()), real: None };
     assert_eq!(
         board.step(id(2), Input::StopAsked(stop())),
@@ -115,7 +115,7 @@ fn a_stop_before_the_turn_means_that_it_never_runs() {
 fn turns_are_given_in_the_order_of_asking() {
     let mut board = Board::new(2);
     for n in [9, 3, 7, 5] {
-        board.ask(id(n), ask("s"));
+        board.ask(id(n), ask("s"), "s");
     }
     assert_eq!((board.busy(), board.waiting()), (2, 2));
     let effects = board.step(id(3), Input::Saw(Sight::Closed(exit(0))));
@@ -127,15 +127,15 @@ fn turns_are_given_in_the_order_of_asking() {
 #[test]
 fn a_key_is_reused_rejected_or_replaced() {
     let mut board = board();
-    board.ask(id(1), keyed("build", IfRunning::Reuse));
-    let reuse = board.ask(id(2), keyed("build", IfRunning::Reuse));
+    board.ask(id(1), keyed("build", IfRunning::Reuse), "s");
+    let reuse = board.ask(id(2), keyed("build", IfRunning::Reuse), "s");
     assert_eq!(reuse, [Effect::Reuse { asked: id(2), existing: id(1) }]);
-    let reject = board.ask(id(3), keyed("build", IfRunning::Reject));
+    let reject = board.ask(id(3), keyed("build", IfRunning::Reject), "s");
     assert_eq!(reject, [Effect::Refuse { asked: id(3), existing: id(1), key: "build".into() }]);
 
     let replaced = Stop { cause: Cause::Replaced, by: Some("s".into()), grace_ms: None };
     assert_eq!(
-        board.ask(id(4), keyed("build", IfRunning::Replace)),
+        board.ask(id(4), keyed("build", IfRunning::Replace), "s"),
         [Effect::Press { id: id(1), stop: replaced }, Effect::Insert { id: id(4) }],
         "the new one does not start beside the old one"
     );
@@ -148,20 +148,20 @@ fn a_key_is_reused_rejected_or_replaced() {
 #[test]
 fn a_key_is_free_again_when_its_task_has_ended() {
     let mut board = board();
-    board.ask(id(1), keyed("build", IfRunning::Reuse));
+    board.ask(id(1), keyed("build", IfRunning::Reuse), "s");
     board.step(id(1), Input::Saw(Sight::Ended(exit(0))));
-    assert_eq!(board.ask(id(2), keyed("build", IfRunning::Reuse)).first(), Some(&Effect::Insert { id: id(2) }));
+    assert_eq!(board.ask(id(2), keyed("build", IfRunning::Reuse), "s").first(), Some(&Effect::Insert { id: id(2) }));
     let other = Ask { session: "t".into(), ..keyed("build", IfRunning::Reject) };
-    assert_eq!(board.ask(id(3), other).first(), Some(&Effect::Insert { id: id(3) }), "keys belong to a session");
+    assert_eq!(board.ask(id(3), other, "s").first(), Some(&Effect::Insert { id: id(3) }), "keys belong to a session");
 }
 
 #[test]
 fn the_end_of_a_session_stops_its_own_awaited_and_service_tasks_only() {
     let mut board = board();
-    board.ask(id(1), ask("s"));
-    board.ask(id(2), Ask { lease: Lease::Service, ..ask("s") });
-    board.ask(id(3), Ask { lease: Lease::Detached, ..ask("s") });
-    board.ask(id(4), ask("other"));
+    board.ask(id(1), ask("s"), "s");
+    board.ask(id(2), Ask { lease: Lease::Service, ..ask("s") }, "s");
+    board.ask(id(3), Ask { lease: Lease::Detached, ..ask("s") }, "s");
+    board.ask(id(4), ask("other"), "s");
     let stopped: Vec<TaskId> = board
         .end_session("s", Some("person"))
         .into_iter()
@@ -176,7 +176,7 @@ fn the_end_of_a_session_stops_its_own_awaited_and_service_tasks_only() {
 #[test]
 fn release_goes_one_way() {
     let mut board = board();
-    board.ask(id(1), ask("s"));
+    board.ask(id(1), ask("s"), "s");
     assert_eq!(board.release(id(1)), [Effect::Release { id: id(1) }]);
     assert_eq!(board.release(id(1)), []);
 }

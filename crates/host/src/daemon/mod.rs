@@ -1,7 +1,7 @@
 //! The daemon: one thread, one loop. What happened → the core decides → record, act, tell.
 //!
 //! It may die at any instruction. What it had told anybody is in the store; what runs is held by keepers; a new daemon
-//! reads both. Start reading at [`drive`], then [`round`].
+//! reads both. Start reading at `drive.rs`, then `round.rs`.
 
 mod act;
 mod adopt;

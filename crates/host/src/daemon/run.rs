@@ -21,12 +21,20 @@ use crate::wire::{Caller, Command, Fault, RunRequest};
 /// How much of a script stands in the store: enough to recognise it; the whole is in the task folder.
 const SCRIPT_KEPT_BYTES: usize = 4096;
 
+/// A task as it is wanted, read once into what is true of it.
+struct Wanted {
+    session: String,
+    lease: Lease,
+    asked: Asked,
+    private: Private,
+}
+
 impl Daemon {
     /// Somebody asks for a task.
     pub(super) fn ask_run(&mut self, to: Token, caller: &Caller, run: RunRequest) -> Result<(), Fault> {
         let session = if run.session.is_empty() { caller.session.clone() } else { run.session.clone() };
-        let (asked, lease, private) = self.read_run(run)?;
-        self.begin(to, &session, lease, asked, &private)
+        let wanted = self.read_run(run, session)?;
+        self.begin(to, &caller.by, wanted)
     }
 
     /// Somebody asks for an ended task once more.
@@ -45,16 +53,17 @@ impl Daemon {
             fault("not_readable", format!("cannot read what {id} was: {error}"), "run the command anew".into())
         })?;
         let lease = Lease::parse(&row.lease).unwrap_or_default();
-        self.begin(to, &caller.session, lease, row.asked, &private)
+        self.begin(to, &caller.by, Wanted { session: caller.session.clone(), lease, asked: row.asked, private })
     }
 
-    fn begin(&mut self, to: Token, session: &str, lease: Lease, asked: Asked, private: &Private) -> Result<(), Fault> {
-        check_session(session)?;
+    fn begin(&mut self, to: Token, by: &str, wanted: Wanted) -> Result<(), Fault> {
+        let Wanted { session, lease, asked, private } = wanted;
+        check_session(&session)?;
         let id = self.new_id()?;
         let row = Row {
             seq: 0,
             id,
-            session: session.to_owned(),
+            session,
             lease: lease.word().to_owned(),
             live: true,
             created_ms: process::wall_ms(),
@@ -67,16 +76,16 @@ impl Daemon {
         // A folder for a task that will not be is work and dirt, so the key is looked at first.
         if self.board.would_insert(&ask) {
             let dir = self.dir(id);
-            if let Err(error) = folder::prepare(&dir, id, session, &live.row.asked, private) {
+            if let Err(error) = folder::prepare(&dir, id, &live.row.session, &live.row.asked, &private) {
                 let _ = folder::delete(&dir);
                 return Err(folder_fault(&error));
             }
             crash_point("daemon.after-folder");
             self.lives.insert(id, live);
         }
-        let effects = self.board.ask(id, ask);
+        let effects = self.board.ask(id, ask, by);
         let say = match Self::same_key(&effects) {
-            None => Say::Task { id, existing: false },
+            None => Say::Begun(id),
             Some((existing, None)) => Say::Task { id: existing, existing: true },
             Some((existing, Some(key))) => {
                 return Err(fault(
@@ -86,9 +95,8 @@ impl Daemon {
                 ));
             }
         };
-        let begun = matches!(say, Say::Task { existing: false, .. });
         self.apply(effects);
-        self.round.tells.push(Tell { to, say: if begun { Say::Begun(id) } else { say } });
+        self.round.tells.push(Tell { to, say });
         Ok(())
     }
 
@@ -114,7 +122,7 @@ impl Daemon {
     }
 
     /// Reads a request once into what is true of the task.
-    fn read_run(&self, run: RunRequest) -> Result<(Asked, Lease, Private), Fault> {
+    fn read_run(&self, run: RunRequest, session: String) -> Result<Wanted, Fault> {
         let (words, script) = match run.command {
             Command::Argv(words) => (words, None),
             Command::Script { text, shell } if shell.is_empty() => (self.default_shell()?, Some(text)),
@@ -178,7 +186,7 @@ impl Daemon {
             nice: run.nice,
             limits: run.limits,
         };
-        Ok((asked, lease, private))
+        Ok(Wanted { session, lease, asked, private })
     }
 }
 

@@ -112,6 +112,9 @@ fn comm(bytes: &[u8; 16]) -> String {
     String::from_utf8_lossy(&bytes[..end]).into_owned()
 }
 
+/// The signals of a stop, in the order in which it sends them.
+const SENT_ORDER: [i32; 4] = [signals::SIGTERM, signals::SIGCONT, signals::SIGSTOP, signals::SIGKILL];
+
 fn receipt(head: &Head, entries: &[Entry]) -> ReceiptObject {
     let observed = entries.iter().map(|entry| ObservedObject {
         pid: entry.pid,
@@ -144,7 +147,7 @@ fn receipt(head: &Head, entries: &[Entry]) -> ReceiptObject {
         }
         .to_owned(),
         reason: cause(head.cause).map_or("leftovers", Cause::word).to_owned(),
-        signals: (1..=63).filter(|n| head.signals >> n & 1 == 1).map(signals::name).collect(),
+        signals: SENT_ORDER.into_iter().filter(|n| head.signals >> n & 1 == 1).map(signals::name).collect(),
         observed: observed.collect(),
         observed_count: head.observed,
         reaped_count: head.reaped,
