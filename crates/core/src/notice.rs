@@ -2,6 +2,7 @@
 
 use alloc::format;
 use alloc::string::{String, ToString};
+use alloc::vec::Vec;
 
 use crate::outcome::{Outcome, WaitStatus};
 
@@ -10,6 +11,14 @@ use crate::outcome::{Outcome, WaitStatus};
 pub enum Kind {
     /// A task ended.
     ToolResult,
+    /// A task runs on.
+    ToolProgress,
+    /// A line of its output is one that was watched for.
+    ToolMatch,
+    /// It said that it is ready.
+    ToolReady,
+    /// It runs and is silent.
+    ToolStalled,
 }
 
 impl Kind {
@@ -17,6 +26,10 @@ impl Kind {
     pub fn word(self) -> &'static str {
         match self {
             Self::ToolResult => "tool_result",
+            Self::ToolProgress => "tool_progress",
+            Self::ToolMatch => "tool_match",
+            Self::ToolReady => "tool_ready",
+            Self::ToolStalled => "tool_stalled",
         }
     }
 }
@@ -59,7 +72,7 @@ pub fn is_heard(owner: &str, reader: &str) -> bool {
 /// The bar and the missing escapes keep output from ever looking like a status of ours.
 pub fn quote_tail(tail: &[u8], budget: usize) -> String {
     let text = String::from_utf8_lossy(tail);
-    let mut lines = alloc::vec::Vec::new();
+    let mut lines = Vec::new();
     let mut left = budget;
     if text.is_empty() {
         return String::new();
@@ -81,6 +94,42 @@ pub fn quote_tail(tail: &[u8], budget: usize) -> String {
         quoted.push_str(line);
     }
     quoted
+}
+
+/// One line of output as quoted data: at most about `budget` bytes around the byte `at`, what is left out is marked.
+pub fn quote_line(line: &[u8], at: usize, budget: usize) -> String {
+    let at = at.min(line.len());
+    // A third of the room for what came before.
+    let from = if line.len() <= budget { 0 } else { at.saturating_sub(budget / 3).min(line.len() - budget) };
+    let shown = line.get(from..line.len().min(from + budget)).unwrap_or_default();
+    let clean: String = String::from_utf8_lossy(shown).chars().filter(|c| !is_hostile(*c)).collect();
+    let (before, after) = (from > 0, from + budget < line.len());
+    format!("{}{clean}{}", if before { "…" } else { "" }, if after { "…" } else { "" })
+}
+
+/// The line without its escape sequences (ECMA-48: CSI, OSC and two-byte ones), as it would stand on a screen.
+pub fn without_escapes(line: &[u8]) -> Vec<u8> {
+    let mut plain = Vec::with_capacity(line.len());
+    let mut bytes = line.iter().copied().peekable();
+    while let Some(byte) = bytes.next() {
+        if byte != 0x1b {
+            plain.push(byte);
+            continue;
+        }
+        match bytes.next() {
+            Some(b'[') => while bytes.next().is_some_and(|byte| !matches!(byte, 0x40..=0x7e)) {},
+            Some(b']') => {
+                // Ends with BEL, or with ESC and a backslash.
+                while let Some(byte) = bytes.next() {
+                    if byte == 0x07 || (byte == 0x1b && bytes.next_if_eq(&b'\\').is_some()) {
+                        break;
+                    }
+                }
+            }
+            Some(_) | None => {}
+        }
+    }
+    plain
 }
 
 /// Control characters, and the invisible ones that reorder or hide text (Unicode bidirectional controls).
@@ -128,6 +177,23 @@ mod tests {
         assert_eq!(quote_tail(b"aaaa\nbbbb\ncccc", 16), "\n  | bbbb\n  | cccc");
         assert_eq!(quote_tail(&[b'x'; 5000], 1024), "");
         assert_eq!(quote_tail(b"", 1024), "");
+    }
+
+    #[test]
+    fn a_long_line_is_quoted_around_its_place() {
+        let line = [&[b'a'; 100][..], b"\x1b[1mneedle\x1b[0m", &[b'z'; 100]].concat();
+        let quoted = quote_line(&line, 100, 60);
+        assert!(quoted.starts_with("…aaa") && quoted.ends_with("zzz…") && quoted.contains("[1mneedle[0m"), "{quoted}");
+        assert_eq!(quote_line(b"short", 2, 60), "short");
+        assert_eq!(quote_line(&line, line.len(), 10), "…zzzzzzzzzz");
+        assert_eq!(quote_line(b"", 5, 10), "");
+    }
+
+    #[test]
+    fn escapes_are_taken_out_as_a_screen_would() {
+        assert_eq!(without_escapes(b"\x1b[32m ok\x1b[0m \x1b]0;title\x07in \x1b]8;;u\x1b\\3\x1b(s"), b" ok in 3s");
+        assert_eq!(without_escapes(b"cut \x1b[3"), b"cut ");
+        assert_eq!(without_escapes(b"cut \x1b"), b"cut ");
     }
 
     #[test]

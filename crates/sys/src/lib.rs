@@ -11,6 +11,7 @@ pub mod reap;
 pub mod signals;
 
 pub mod files;
+pub mod growth;
 pub mod folder;
 pub mod lock;
 pub mod task_files;
@@ -27,6 +28,7 @@ pub mod process;
 mod spawn;
 
 pub mod confine;
+pub mod port;
 pub mod socket;
 
 #[cfg(test)]
