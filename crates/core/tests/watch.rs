@@ -32,7 +32,9 @@ fn check(rules: Rules, script: &str, expected: &str) {
         watch.look(now, length, now - written);
         for say in watch.tick(now) {
             let _ = match say {
-                Say::Progress { from, to, silence_ms } => write!(told, "{now} progress {from}-{to} silent {silence_ms}; "),
+                Say::Progress { from, to, silence_ms } => {
+                    write!(told, "{now} progress {from}-{to} silent {silence_ms}; ")
+                }
                 Say::Stalled { at, silence_ms } => write!(told, "{now} stalled at {at} silent {silence_ms}; "),
                 Say::Folded { count } => write!(told, "{now} folded {count}; "),
             };
@@ -71,11 +73,7 @@ fn a_late_tick_tells_once_and_the_schedule_goes_on_from_there() {
 
 #[test]
 fn a_new_daemon_goes_on_with_the_schedule_and_the_offset() {
-    check(
-        PROGRESS,
-        "1 out 5; 2 tick; 3 restart; 5 out 8; 6 tick",
-        "2 progress 0-5 silent 1; 6 progress 5-8 silent 1",
-    );
+    check(PROGRESS, "1 out 5; 2 tick; 3 restart; 5 out 8; 6 tick", "2 progress 0-5 silent 1; 6 progress 5-8 silent 1");
 }
 
 #[test]

@@ -9,7 +9,7 @@ use std::os::unix::ffi::OsStringExt as _;
 
 use ringback_host::client::{Capture, Client};
 use ringback_host::home::Home;
-use ringback_host::wire::{ByteBuf, Caller, Command, Reply, Request};
+use ringback_host::wire::{ByteBuf, Caller, Command, Reply, Request, Until};
 
 fn main() -> Result<(), Box<dyn Error>> {
     let mut argv: Vec<ByteBuf> = env::args_os().skip(1).map(|word| ByteBuf::from(word.into_vec())).collect();
@@ -27,7 +27,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     // The inbox tells every ending of the session once, whoever was looking when it happened.
     loop {
         let inbox = Request::Inbox { after: None, wait_ms: None, limit: 100 };
-        let wait = Request::Wait { ids: vec![task.id.clone()], any: false, timeout_ms: None };
+        let wait = Request::Wait { ids: vec![task.id.clone()], any: false, timeout_ms: None, until: Until::End };
         client.call(wait)?;
         let Reply::Notices { notices, .. } = client.call(inbox)? else { return Err("no notices".into()) };
         let Some(notice) = notices.iter().find(|notice| notice.task.id == task.id) else { continue };

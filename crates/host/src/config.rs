@@ -30,6 +30,8 @@ pub struct Config {
     pub keep: Duration,
     /// The words of the shell that runs scripts.
     pub shell: String,
+    /// How long an awaited task may be silent before its session is told; nothing is for ever.
+    pub stall_after: Option<Duration>,
 }
 
 /// What happens to callers that are more confined than the daemon.
@@ -53,6 +55,7 @@ impl Default for Config {
             confined: Confined::Refuse,
             keep: Duration::from_hours(7 * 24),
             shell: "sh".to_owned(),
+            stall_after: Some(Duration::from_millis(ringback_core::watch::STALL_MS)),
         }
     }
 }
@@ -94,7 +97,8 @@ impl ConfigError {
         match self {
             Self::Read { path, .. } => format!("make {} readable, or move it away to use the defaults", path.display()),
             Self::Invalid { .. } | Self::Value { .. } => {
-                "known keys: default_timeout, grace, max_output, max_running, confined, keep, shell".to_owned()
+                "known keys: default_timeout, grace, max_output, max_running, confined, keep, shell, stall_after"
+                    .to_owned()
             }
         }
     }
@@ -110,6 +114,7 @@ struct Raw {
     confined: Option<Confined>,
     keep: Option<String>,
     shell: Option<String>,
+    stall_after: Option<String>,
 }
 
 impl Config {
@@ -167,6 +172,10 @@ impl Config {
             confined: raw.confined.unwrap_or_default(),
             keep: time("keep", raw.keep)?.unwrap_or(defaults.keep),
             shell: raw.shell.filter(|shell| !shell.trim().is_empty()).unwrap_or(defaults.shell),
+            stall_after: match time("stall_after", raw.stall_after)? {
+                Some(after) => Some(after).filter(|after| !after.is_zero()),
+                None => defaults.stall_after,
+            },
         })
     }
 }
@@ -195,7 +204,7 @@ mod tests {
     fn an_empty_config_is_the_defaults_and_a_full_one_is_read() {
         assert_eq!(check(""), Ok(Config::default()));
         let config = check(
-            "default_timeout = '1h'\ngrace = '3s'\nmax_output = '10MiB'\nmax_running = 7\nconfined = 'allow'\nkeep = '1d'\nshell = 'bash -e'",
+            "default_timeout = '1h'\ngrace = '3s'\nmax_output = '10MiB'\nmax_running = 7\nconfined = 'allow'\nkeep = '1d'\nshell = 'bash -e'\nstall_after = '0s'",
         );
         let expected = Config {
             default_timeout: Some(Duration::from_hours(1)),
@@ -205,6 +214,7 @@ mod tests {
             confined: Confined::Allow,
             keep: Duration::from_hours(24),
             shell: "bash -e".to_owned(),
+            stall_after: None,
         };
         assert_eq!(config, Ok(expected));
     }

@@ -3,7 +3,11 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot set up its world has failed")]
 
 use ringback_core::id::{Prefix, TaskId};
-use ringback_host::store::{Ack, Asked, Claim, Facts, Found, Page, Record, Store, StoreError, StoredOutcome};
+use ringback_core::notice::Kind;
+use ringback_host::store::{
+    Ack, Asked, Claim, Facts, Found, NoticeIn, Page, Record, Store, StoreError, StoredOutcome, StoredWatch,
+};
+use ringback_host::wire::Sighting;
 
 fn id(n: u64) -> TaskId {
     TaskId::from_bits(n << 40)
@@ -41,6 +45,50 @@ fn open() -> (tempfile::TempDir, Store) {
 
 fn heard(store: &Store, session: &str) -> Vec<(u64, String)> {
     store.notices(session, 100).unwrap().into_iter().map(|notice| (notice.seq, notice.text)).collect()
+}
+
+fn seen(n: u64, kind: Kind, replaces: Option<u64>) -> Record {
+    Record::Notice(Box::new(NoticeIn {
+        id: id(n),
+        session: "s".into(),
+        kind,
+        at_ms: 4000,
+        text: kind.word().into(),
+        sighting: Sighting { offset: Some(7), ..Sighting::default() },
+        replaces,
+    }))
+}
+
+#[test]
+fn nothing_of_a_task_follows_its_end_and_old_progress_goes_with_it() {
+    let (_dir, mut store) = open();
+    store.write(&[insert(1, "s"), seen(1, Kind::ToolProgress, None), seen(1, Kind::ToolMatch, None)]).unwrap();
+    store.write(&[seen(1, Kind::ToolProgress, Some(1)), seen(1, Kind::ToolStalled, None)]).unwrap();
+    let texts =
+        |store: &Store| heard(store, "s").into_iter().map(|(seq, text)| format!("{seq} {text}")).collect::<Vec<_>>();
+    assert_eq!(
+        texts(&store),
+        ["2 tool_match", "3 tool_progress", "4 tool_stalled"],
+        "a newer progress replaces the older"
+    );
+    let newest = store.unheard_of(id(1), "s", Kind::ToolProgress).unwrap().unwrap();
+    assert_eq!((newest.seq, newest.sighting.offset), (3, Some(7)));
+    store.write(&[conclude(1, "s", 0), seen(1, Kind::ToolProgress, None), seen(1, Kind::ToolMatch, None)]).unwrap();
+    assert_eq!(texts(&store), ["2 tool_match", "5 exit 0"]);
+    let ending = Record::Ack { session: "s".into(), which: Ack::Ending(id(1)) };
+    assert_eq!(store.write(&[ending]).unwrap(), [1], "whoever was given the end was not given the match");
+    assert_eq!(texts(&store), ["2 tool_match"]);
+}
+
+#[test]
+fn where_a_watch_stands_is_kept_with_its_task() {
+    let (dir, mut store) = open();
+    let watch = StoredWatch { searched: 9, matches: 2, ready: true, stalled_at: Some(4), ..StoredWatch::default() };
+    store.write(&[insert(1, "s"), insert(2, "s"), Record::Watched { id: id(1), watch: watch.clone() }]).unwrap();
+    drop(store);
+    let store = Store::open(&dir.path().join("db")).unwrap();
+    assert_eq!(store.task(id(1)).unwrap().unwrap().watch, watch);
+    assert_eq!(store.task(id(2)).unwrap().unwrap().watch, StoredWatch::default());
 }
 
 #[test]

@@ -22,6 +22,9 @@ pub(crate) const EXIT_TIMED_OUT: u8 = 124;
 /// The person pressed Ctrl-C.
 pub(crate) const EXIT_INTERRUPTED: u8 = 130;
 
+/// Faults of the daemon that are about the words of the command line: only it compiles patterns.
+const USAGE_FAULTS: [&str; 2] = ["bad_pattern", "bad_progress"];
+
 /// What a verb ends with: an exit code, or a failure to explain.
 pub(crate) type Done = Result<u8, Failure>;
 
@@ -68,7 +71,8 @@ impl Failure {
 impl From<ClientError> for Failure {
     fn from(error: ClientError) -> Self {
         let (code, hint) = (error.code().to_owned(), error.hint());
-        Self { code, message: chain(&error), hint, exit: EXIT_FAILED }
+        let exit = if USAGE_FAULTS.contains(&code.as_str()) { EXIT_USAGE } else { EXIT_FAILED };
+        Self { code, message: chain(&error), hint, exit }
     }
 }
 

@@ -11,8 +11,8 @@ pub mod reap;
 pub mod signals;
 
 pub mod files;
-pub mod growth;
 pub mod folder;
+pub mod growth;
 pub mod lock;
 pub mod task_files;
 pub mod watch;

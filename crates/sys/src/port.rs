@@ -8,7 +8,7 @@ use std::{
 
 use crate::identity;
 
-/// The state `TCP_LISTEN` in `/proc/net/tcp` (proc(5), include/net/tcp_states.h).
+/// The state `TCP_LISTEN` in `/proc/net/tcp` (proc(5), `include/net/tcp_states.h`).
 const LISTEN: &str = "0A";
 
 /// How many processes of a tree are looked into: a server is near its root, and a fork bomb is none.
@@ -132,14 +132,8 @@ mod tests {
     fn addresses_are_read_as_the_kernel_writes_them() {
         if cfg!(target_endian = "little") {
             assert_eq!(parse_address("0100007F"), Some(IpAddr::from(Ipv4Addr::LOCALHOST)));
-            assert_eq!(
-                parse_address("00000000000000000000000001000000"),
-                Some(IpAddr::from(Ipv6Addr::LOCALHOST))
-            );
-            assert_eq!(
-                parse_address("0000000000000000FFFF00000100007F"),
-                Some(IpAddr::from(Ipv4Addr::LOCALHOST))
-            );
+            assert_eq!(parse_address("00000000000000000000000001000000"), Some(IpAddr::from(Ipv6Addr::LOCALHOST)));
+            assert_eq!(parse_address("0000000000000000FFFF00000100007F"), Some(IpAddr::from(Ipv4Addr::LOCALHOST)));
         }
         assert_eq!(parse_address("zz"), None);
         let line = "   0: 00000000:1F90 00000000:0000 0A 00000000:00000000 00:00000000 00000000  1000        0 4242 1";

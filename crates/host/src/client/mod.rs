@@ -335,7 +335,8 @@ mod tests {
 
     #[test]
     fn a_wait_that_is_taken_up_again_is_shorter() {
-        let mut request = Request::Wait { ids: Vec::new(), any: false, timeout_ms: Some(10_000) };
+        let mut request =
+            Request::Wait { ids: Vec::new(), any: false, timeout_ms: Some(10_000), until: crate::wire::Until::End };
         let mut since = Instant::now().checked_sub(Duration::from_secs(4)).unwrap();
         shorten(&mut request, &mut since);
         assert!(matches!(request, Request::Wait { timeout_ms: Some(5_000..=6_000), .. }));
@@ -377,7 +378,7 @@ mod tests {
     }
 
     fn wait() -> Request {
-        Request::Wait { ids: vec!["k3".to_owned()], any: false, timeout_ms: None }
+        Request::Wait { ids: vec!["k3".to_owned()], any: false, timeout_ms: None, until: crate::wire::Until::End }
     }
 
     #[test]

@@ -143,7 +143,7 @@ impl Daemon {
             session: session.to_owned(),
             ..TaskObject::default()
         });
-        Notice { seq: row.seq, kind: row.kind, at: view::time(row.at_ms), text: row.text, task }
+        Notice { seq: row.seq, kind: row.kind, at: view::time(row.at_ms), text: row.text, task, sighting: row.sighting }
     }
 
     fn session_reply(&self, session: &str) -> Result<Reply, Fault> {

@@ -18,7 +18,7 @@ use super::tell::{Say, Tell};
 use super::wait::{Until, Wait, What};
 use crate::client::FAULT_OLDER_DAEMON;
 use crate::store::{Ack, Found, Record};
-use crate::wire::{Call, Caller, Fault, PROTOCOL, Reply, Request, VERSION};
+use crate::wire::{self, Call, Caller, Fault, PROTOCOL, Reply, Request, VERSION};
 
 impl Daemon {
     /// Carries out one call as far as deciding goes; the answer comes at the end of the round, or later.
@@ -38,7 +38,7 @@ impl Daemon {
             Request::Signal { ids, signal } => self.ask_signal(to, &ids, signal),
             Request::Send { id, data, eof } => self.ask_send(to, &id, data.into_vec(), eof),
             Request::Release { ids } => self.ask_release(to, &ids),
-            Request::Wait { ids, any, timeout_ms } => self.ask_wait(to, caller, &ids, any, timeout_ms),
+            Request::Wait { ids, any, timeout_ms, until } => self.ask_wait(to, caller, &ids, any, timeout_ms, until),
             Request::Inbox { after, wait_ms, limit } => {
                 self.ask_inbox(to, caller, after, wait_ms, limit);
                 Ok(())
@@ -178,11 +178,43 @@ impl Daemon {
         texts: &[String],
         any: bool,
         timeout_ms: Option<u64>,
+        until: wire::Until,
     ) -> Result<(), Fault> {
         let ids = self.resolve_all(texts)?;
+        for id in &ids {
+            self.check_can_come(*id, until)?;
+        }
+        let until = match until {
+            wire::Until::End => Until::Ended,
+            wire::Until::Ready => Until::Ready,
+            wire::Until::Match => Until::Matched,
+        };
         let due_ms = timeout_ms.map(|ms| process::monotonic_ms().saturating_add(ms));
-        self.wait_for(to, caller, ids, any, Until::Ended, due_ms);
+        self.wait_for(to, caller, ids, any, until, due_ms);
         Ok(())
+    }
+
+    /// A task that was never asked to say so is never ready, and nobody should wait for it.
+    fn check_can_come(&self, id: TaskId, until: wire::Until) -> Result<(), Fault> {
+        let live = self.lives.get(&id).map(|live| live.row.asked.clone());
+        let asked = match (until, live) {
+            (wire::Until::End, _) => return Ok(()),
+            (_, Some(asked)) => Some(asked),
+            (_, None) => self.store.task(id).map_err(|error| store_fault(&error))?.map(|row| row.asked),
+        };
+        let asked = asked.unwrap_or_default();
+        let (can, what, option) = match until {
+            wire::Until::Match => (!asked.watch.is_empty() || !asked.watch_literal.is_empty(), "matches", "--watch"),
+            _ => (asked.ready.is_some(), "is ready", "--ready"),
+        };
+        if can {
+            return Ok(());
+        }
+        Err(Fault {
+            code: "nothing_to_wait_for".into(),
+            message: format!("cannot tell when {id} {what}: it was started without {option}"),
+            hint: Some(format!("start it with `ringback run {option} …`, or wait for its end")),
+        })
     }
 
     /// The answer comes when the tasks have come that far.
@@ -204,6 +236,8 @@ impl Daemon {
         match (self.lives.get(&id), until) {
             (None, _) => true,
             (Some(live), Until::Ended) => live.told,
+            (Some(live), Until::Ready) => live.told || live.row.watch.ready,
+            (Some(live), Until::Matched) => live.told || live.row.watch.matches > 0,
             (Some(_), Until::Gone) => false,
         }
     }
@@ -248,7 +282,7 @@ impl Daemon {
     /// The caller has shown these endings. Only a task of its own session is thereby heard.
     fn ask_heard(&mut self, to: Token, caller: &Caller, tasks: &[String]) {
         for id in tasks.iter().filter_map(|text| TaskId::parse(text).ok()) {
-            self.round.records.push(Record::Ack { session: caller.session.clone(), which: Ack::Task(id) });
+            self.round.records.push(Record::Ack { session: caller.session.clone(), which: Ack::Ending(id) });
         }
         if let Some(conn) = self.connections.get(to) {
             conn.waiting = false;

@@ -55,6 +55,7 @@ impl Daemon {
             Some(Source::Keeper(id)) => self.round.keeper_gone(id),
             Some(Source::Watched) => self.watched_exit(token),
             Some(Source::Stdin) => self.feed(token),
+            Some(Source::Outputs) => self.outputs_grew(),
             // Signals were taken; a token without a source belonged to something that this round has closed.
             Some(Source::Signals) | None => {}
         }
@@ -115,11 +116,14 @@ impl Daemon {
         for key in self.waits.due(now_ms) {
             self.answer_late(key);
         }
+        self.watch_due(now_ms);
     }
 
     /// When the loop has to wake by itself, by the monotonic clock.
     fn next_wake_ms(&self) -> Option<u64> {
-        let times = [self.waits.next_due(), self.endings.next_due(), self.round.retry_at_ms()];
+        let retry = self.round.retry_at_ms();
+        let watches = self.watches.next_due().filter(|_| retry.is_none());
+        let times = [self.waits.next_due(), self.endings.next_due(), retry, watches];
         times.into_iter().flatten().min()
     }
 

@@ -133,6 +133,7 @@ impl Daemon {
             self.hold(id, record.keeper);
         }
         self.hold_main(id, record.main);
+        self.begin_watch(id, record);
     }
 
     /// Takes hold of the main process, once it is known.

@@ -13,16 +13,19 @@ mod drive;
 mod error;
 mod folder;
 mod live;
+mod pattern;
 mod round;
 mod run;
 mod serve;
 mod sessions;
 mod sight;
+mod sighted;
 mod start;
 mod stdin;
 mod tell;
 mod view;
 mod wait;
+mod watching;
 
 pub use crash::CRASH_POINTS;
 pub use error::DaemonError;
@@ -35,6 +38,7 @@ use mio::{Poll, Token};
 use ringback_core::board::Board;
 use ringback_core::id::TaskId;
 use ringback_sys::confine::Confinement;
+use ringback_sys::growth::FilesWatch;
 use ringback_sys::launch::KeeperImage;
 use ringback_sys::signals::SignalFd;
 
@@ -47,6 +51,7 @@ use serve::Connections;
 use sessions::Endings;
 use stdin::Feed;
 use wait::Waits;
+use watching::Watches;
 
 /// Everything the daemon has. One owner, no locks.
 struct Daemon {
@@ -65,6 +70,10 @@ struct Daemon {
     connections: Connections,
     own: Confinement,
     waits: Waits,
+    /// Running tasks that are to be spoken of before they end.
+    watches: Watches,
+    /// Tells which of their outputs have grown.
+    outputs: FilesWatch,
     feeds: BTreeMap<Token, Feed>,
     endings: Endings,
     round: Round,
@@ -89,6 +98,8 @@ enum Source {
     News,
     /// A signal arrived.
     Signals,
+    /// The output of a watched task has grown.
+    Outputs,
     /// The keeper of this task is gone.
     Keeper(TaskId),
     /// A process whose exit ends a session is gone.

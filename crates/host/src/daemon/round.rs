@@ -6,7 +6,7 @@ use std::mem;
 use mio::Token;
 use ringback_core::effect::Effect;
 use ringback_core::id::TaskId;
-use ringback_core::notice;
+use ringback_core::notice::{self, Kind};
 use ringback_core::outcome::Outcome;
 use ringback_core::task::Stop;
 use ringback_sys::{process, signals};
@@ -29,6 +29,7 @@ pub(super) struct Round {
     acts: Vec<Act>,
     /// To be answered once it is written.
     pub tells: Vec<Tell>,
+    sighted: Vec<(TaskId, Kind)>,
     concluded: Vec<TaskId>,
     closed: Vec<TaskId>,
     retry_at_ms: Option<u64>,
@@ -98,6 +99,11 @@ impl Round {
     /// How many notices `count` of them acknowledged, from the `first` on.
     pub(super) fn acknowledged(&self, first: usize, count: usize) -> u64 {
         self.acknowledged.iter().skip(first).take(count).sum()
+    }
+
+    /// A notice of a running task is among the records.
+    pub(super) fn sighted(&mut self, id: TaskId, kind: Kind) {
+        self.sighted.push((id, kind));
     }
 
     /// An act for after the record.
@@ -170,7 +176,11 @@ impl Daemon {
         for record in records {
             match record {
                 Record::Insert { id, .. } => self.uninsert(id),
-                Record::Conclude { .. } | Record::Close { .. } | Record::Stop { .. } => self.round.records.push(record),
+                Record::Conclude { .. }
+                | Record::Close { .. }
+                | Record::Stop { .. }
+                | Record::Notice(_)
+                | Record::Watched { .. } => self.round.records.push(record),
                 Record::Lease { .. }
                 | Record::Ack { .. }
                 | Record::Claim(_)
@@ -225,11 +235,17 @@ impl Daemon {
     }
 
     fn conclude(&mut self, id: TaskId, outcome: &Outcome) {
-        let (dir, record, at_ms) = (self.dir(id), self.record(id), process::wall_ms());
+        let (dir, record) = (self.dir(id), self.record(id));
+        // What was seen of it before its end is told before its end.
+        let unsearched = self.end_watch(id, record.as_ref());
+        let at_ms = process::wall_ms();
         let mut facts = sight::facts(&dir, record.as_ref(), outcome);
         facts.ended_ms = facts.ended_ms.or(Some(at_ms));
         let Some(live) = self.lives.get_mut(&id) else { return };
-        let text = notice_text(live, outcome, &facts, &dir);
+        let mut text = notice_text(live, outcome, &facts, &dir);
+        text += &unsearched
+            .map(|(from, to)| format!("\nbytes {from}-{to} came too fast to be searched for what was watched"))
+            .unwrap_or_default();
         live.row.facts = Some(facts.clone());
         self.round.records.push(Record::Conclude {
             id,
@@ -258,6 +274,7 @@ impl Daemon {
         let Some(live) = self.lives.get_mut(&id) else { return };
         let lease = ringback_core::spec::Lease::Service.word();
         lease.clone_into(&mut live.row.lease);
+        self.watches.release(id);
         self.round.records.push(Record::Lease { id, lease });
     }
 
@@ -287,6 +304,12 @@ impl Daemon {
     }
 
     fn announce_recorded(&mut self) {
+        for (id, kind) in mem::take(&mut self.round.sighted) {
+            if let Some(live) = self.lives.get(&id) {
+                self.waits.heard_of(&live.row.session);
+                self.waits.saw(id, kind);
+            }
+        }
         for id in mem::take(&mut self.round.concluded) {
             if let Some(live) = self.lives.get_mut(&id) {
                 live.told = true;

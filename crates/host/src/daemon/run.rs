@@ -5,6 +5,7 @@ use std::io;
 use mio::Token;
 use ringback_core::id::TaskId;
 use ringback_core::spec::{self, IfRunning, Lease, Leftovers};
+use ringback_core::watch::{PROGRESS_MAX_MS, PROGRESS_MIN_MS};
 use ringback_sys::process;
 use serde_bytes::ByteBuf;
 
@@ -14,8 +15,9 @@ use super::crash::crash_point;
 use super::error::store_fault;
 use super::folder::{self, Private};
 use super::live::Live;
+use super::pattern::Patterns;
 use super::tell::{Say, Tell};
-use crate::store::{Asked, Row, StoredCommand};
+use crate::store::{Asked, Row, StoredCommand, StoredWatch};
 use crate::wire::{Caller, Command, Fault, RunRequest};
 
 /// How much of a script stands in the store: enough to recognise it; the whole is in the task folder.
@@ -70,6 +72,7 @@ impl Daemon {
             asked,
             facts: None,
             stop: None,
+            watch: StoredWatch::default(),
         };
         let live = Live::new(row);
         let ask = live.ask();
@@ -123,6 +126,7 @@ impl Daemon {
 
     /// Reads a request once into what is true of the task.
     fn read_run(&self, run: RunRequest, session: String) -> Result<Wanted, Fault> {
+        check(&run)?;
         let (words, script) = match run.command {
             Command::Argv(words) => (words, None),
             Command::Script { text, shell } if shell.is_empty() => (self.default_shell()?, Some(text)),
@@ -133,29 +137,6 @@ impl Daemon {
                 "empty_command",
                 "there is no command to run".into(),
                 "`ringback run -- PROGRAM [ARG…]`".into(),
-            ));
-        }
-        for (what, label) in [("name", &run.name), ("key", &run.key)] {
-            if label.as_deref().is_some_and(|label| !spec::is_label(label)) {
-                return Err(fault(
-                    "bad_label",
-                    format!("the {what} cannot be used"),
-                    format!("a {what} is one line of 1 to 256 bytes"),
-                ));
-            }
-        }
-        if run.timeout_ms == Some(0) || run.idle_timeout_ms == Some(0) {
-            return Err(fault(
-                "bad_timeout",
-                "a limit of 0 would end the task before it began".into(),
-                "leave the limit out for none".into(),
-            ));
-        }
-        if run.cwd.first() != Some(&b'/') {
-            return Err(fault(
-                "bad_cwd",
-                "the working directory is not an absolute path".into(),
-                "pass `--cwd` an absolute path".into(),
             ));
         }
         let lease = word("lease", &run.lease, Lease::parse, Lease::WORDS)?;
@@ -177,7 +158,12 @@ impl Daemon {
             split: run.split,
             term_main_only: run.term_main_only,
             leftovers: run.leftovers,
+            progress: progress(run.progress_ms, run.progress_max_ms)?,
+            watch: run.watch,
+            watch_literal: run.watch_literal,
+            ready: run.ready,
         };
+        Patterns::new(&asked)?;
         let private = Private {
             words: words.into_iter().map(ByteBuf::into_vec).collect(),
             script: script.map(ByteBuf::into_vec),
@@ -187,6 +173,47 @@ impl Daemon {
             limits: run.limits,
         };
         Ok(Wanted { session, lease, asked, private })
+    }
+}
+
+/// Looks at everything that needs no more than a look.
+fn check(run: &RunRequest) -> Result<(), Fault> {
+    for (what, label) in [("name", &run.name), ("key", &run.key)] {
+        if label.as_deref().is_some_and(|label| !spec::is_label(label)) {
+            return Err(fault(
+                "bad_label",
+                format!("the {what} cannot be used"),
+                format!("a {what} is one line of 1 to 256 bytes"),
+            ));
+        }
+    }
+    if run.timeout_ms == Some(0) || run.idle_timeout_ms == Some(0) {
+        return Err(fault(
+            "bad_timeout",
+            "a limit of 0 would end the task before it began".into(),
+            "leave the limit out for none".into(),
+        ));
+    }
+    if run.cwd.first() != Some(&b'/') {
+        return Err(fault(
+            "bad_cwd",
+            "the working directory is not an absolute path".into(),
+            "pass `--cwd` an absolute path".into(),
+        ));
+    }
+    Ok(())
+}
+
+/// First and longest pause between notices of progress; the longest is never below the first.
+fn progress(base_ms: Option<u64>, max_ms: Option<u64>) -> Result<Option<(u64, u64)>, Fault> {
+    match base_ms {
+        None | Some(0) => Ok(None),
+        Some(base_ms) if base_ms < PROGRESS_MIN_MS => Err(fault(
+            "bad_progress",
+            format!("progress every {base_ms} ms is more than anybody can read"),
+            format!("ask for {PROGRESS_MIN_MS} ms or more, for example `--progress 2s..30s`"),
+        )),
+        Some(base_ms) => Ok(Some((base_ms, max_ms.unwrap_or(PROGRESS_MAX_MS).max(base_ms)))),
     }
 }
 

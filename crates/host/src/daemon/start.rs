@@ -8,6 +8,7 @@ use mio::unix::SourceFd;
 use mio::{Interest, Poll};
 use ringback_core::board::Board;
 use ringback_sys::confine::Confinement;
+use ringback_sys::growth::FilesWatch;
 use ringback_sys::launch::KeeperImage;
 use ringback_sys::signals::{SIGCHLD, SIGHUP, SIGINT, SIGTERM, SignalFd};
 use ringback_sys::{files, image, lock, process, reap, signals, socket};
@@ -19,6 +20,7 @@ use super::round::Round;
 use super::serve::Connections;
 use super::sessions::Endings;
 use super::wait::Waits;
+use super::watching::Watches;
 use super::{Daemon, Source, Troubles};
 use crate::config::Config;
 use crate::home::{Home, SOCKET_NAME};
@@ -93,6 +95,8 @@ impl Daemon {
             connections: Connections::default(),
             own: Confinement::own().map_err(machine("see how free this process is"))?,
             waits: Waits::default(),
+            watches: Watches::default(),
+            outputs: FilesWatch::new().map_err(machine("watch files"))?,
             feeds: BTreeMap::new(),
             endings: Endings::default(),
             round: Round::default(),
@@ -105,11 +109,14 @@ impl Daemon {
             leaving: false,
         };
         let (news, signals) = (daemon.token(Source::News), daemon.token(Source::Signals));
+        let outputs = daemon.token(Source::Outputs);
         let registry = daemon.poll.registry();
         let fd = std::os::fd::AsRawFd::as_raw_fd(&daemon.news);
         registry.register(&mut SourceFd(&fd), news, Interest::READABLE).map_err(machine("watch the news"))?;
         let fd = std::os::fd::AsRawFd::as_raw_fd(&daemon.signals);
         registry.register(&mut SourceFd(&fd), signals, Interest::READABLE).map_err(machine("watch signals"))?;
+        let fd = std::os::fd::AsRawFd::as_raw_fd(&daemon.outputs);
+        registry.register(&mut SourceFd(&fd), outputs, Interest::READABLE).map_err(machine("watch files"))?;
         Ok(daemon)
     }
 

@@ -53,6 +53,8 @@ pub(super) fn task(row: &Row, dir: &Path, record: Option<&Record>, detail: Detai
             index_path: shown(&dir.join(INDEX)),
             ..OutputObject::default()
         },
+        ready: asked.ready.as_ref().map(|_| row.watch.ready),
+        matches: (!asked.watch.is_empty() || !asked.watch_literal.is_empty()).then_some(row.watch.matches),
         stdout_path: asked.split.then(|| shown(&dir.join("stdout"))),
         stderr_path: asked.split.then(|| shown(&dir.join("stderr"))),
         ..TaskObject::default()

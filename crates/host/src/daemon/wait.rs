@@ -5,6 +5,7 @@ use std::mem;
 
 use mio::Token;
 use ringback_core::id::TaskId;
+use ringback_core::notice::Kind;
 
 use crate::wire::{Caller, Fault};
 
@@ -49,6 +50,10 @@ pub(super) enum Until {
     Ended,
     /// Its tree is gone, or a stop has given up on the rest of it.
     Gone,
+    /// It is ready, or has its outcome.
+    Ready,
+    /// A line has matched, or it has its outcome.
+    Matched,
 }
 
 /// All of them.
@@ -82,7 +87,18 @@ impl Waits {
 
     /// A task has its outcome, and it was recorded.
     pub(super) fn ended(&mut self, id: TaskId) {
-        self.came(id, Until::Ended);
+        for until in [Until::Ended, Until::Ready, Until::Matched] {
+            self.came(id, until);
+        }
+    }
+
+    /// Something was seen of a running task, and it was recorded.
+    pub(super) fn saw(&mut self, id: TaskId, kind: Kind) {
+        match kind {
+            Kind::ToolReady => self.came(id, Until::Ready),
+            Kind::ToolMatch => self.came(id, Until::Matched),
+            Kind::ToolResult | Kind::ToolProgress | Kind::ToolStalled => {}
+        }
     }
 
     /// A task's tree is gone, or as far gone as it will be.
@@ -196,6 +212,20 @@ mod tests {
         assert!(waits.take_ready().is_empty());
         waits.gone(id(1));
         assert_eq!(waits.take_ready(), [0]);
+    }
+
+    #[test]
+    fn who_waits_for_readiness_is_not_left_waiting_at_the_end() {
+        let mut waits = Waits::default();
+        for until in [Until::Ready, Until::Matched, Until::Ready] {
+            waits.add(tasks(&[1], false, until, None));
+        }
+        waits.saw(id(1), Kind::ToolProgress);
+        assert!(waits.take_ready().is_empty());
+        waits.saw(id(1), Kind::ToolMatch);
+        assert_eq!(waits.take_ready(), [1]);
+        waits.ended(id(1));
+        assert_eq!(waits.take_ready(), [0, 2]);
     }
 
     #[test]

@@ -1,10 +1,12 @@
 //! Reading notices: what a session has yet to hear, in order.
 
 use ringback_core::id::TaskId;
-use rusqlite::params;
+use ringback_core::notice::Kind;
+use rusqlite::{OptionalExtension as _, Row as Line, params};
 
-use super::read::id_of;
+use super::read::{id_of, unpack};
 use super::{Store, StoreError};
+use crate::wire::Sighting;
 
 /// One unheard notice.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -13,30 +15,38 @@ pub struct NoticeRow {
     pub seq: u64,
     /// Of which task.
     pub task: TaskId,
-    /// `tool_result`.
+    /// `tool_result`, …
     pub kind: String,
     /// When, milliseconds after 1970.
     pub at_ms: i64,
     /// What to read.
     pub text: String,
+    /// What was seen of a running task.
+    pub sighting: Sighting,
 }
+
+const COLUMNS: &str = "seq, task, kind, at_ms, text, sighting";
 
 impl Store {
     /// The oldest unheard notices of a session, at most `limit`.
     pub fn notices(&self, session: &str, limit: u32) -> Result<Vec<NoticeRow>, StoreError> {
-        let mut statement = self.db.prepare_cached(
-            "SELECT seq, task, kind, at_ms, text FROM notices WHERE session = ? ORDER BY seq LIMIT ?",
-        )?;
-        let rows = statement.query_map(params![session, limit], |line| {
-            Ok(NoticeRow {
-                seq: line.get::<_, i64>(0)?.unsigned_abs(),
-                task: id_of(line.get(1)?),
-                kind: line.get(2)?,
-                at_ms: line.get(3)?,
-                text: line.get(4)?,
-            })
-        })?;
-        Ok(rows.collect::<Result<_, _>>()?)
+        let sql = format!("SELECT {COLUMNS} FROM notices WHERE session = ? ORDER BY seq LIMIT ?");
+        let mut statement = self.db.prepare_cached(&sql)?;
+        let mut lines = statement.query(params![session, limit])?;
+        let mut rows = Vec::new();
+        while let Some(line) = lines.next()? {
+            rows.push(notice(line)?);
+        }
+        Ok(rows)
+    }
+
+    /// The newest unheard notice of this kind that a session has of a task.
+    pub fn unheard_of(&self, id: TaskId, session: &str, kind: Kind) -> Result<Option<NoticeRow>, StoreError> {
+        let sql = format!(
+            "SELECT {COLUMNS} FROM notices WHERE task = ? AND session = ? AND kind = ? ORDER BY seq DESC LIMIT 1"
+        );
+        let values = params![id.bits().cast_signed(), session, kind.word()];
+        self.db.prepare_cached(&sql)?.query_row(values, |line| Ok(notice(line))).optional()?.transpose()
     }
 
     /// How many notices nobody has heard, of one session or of all.
@@ -47,4 +57,15 @@ impl Store {
             .query_row([session], |line| line.get(0))?;
         Ok(count.unsigned_abs())
     }
+}
+
+fn notice(line: &Line<'_>) -> Result<NoticeRow, StoreError> {
+    Ok(NoticeRow {
+        seq: line.get::<_, i64>(0)?.unsigned_abs(),
+        task: id_of(line.get(1)?),
+        kind: line.get(2)?,
+        at_ms: line.get(3)?,
+        text: line.get(4)?,
+        sighting: line.get::<_, Option<Vec<u8>>>(5)?.as_deref().map(unpack).transpose()?.unwrap_or_default(),
+    })
 }

@@ -15,9 +15,9 @@ mod write;
 pub use claim::{Claim, LEASE_MS_MAX};
 pub use inbox::NoticeRow;
 pub use read::{Found, Page};
-pub use row::{Asked, Facts, Row, StoredCommand, StoredOutcome, StoredStop};
+pub use row::{Asked, Facts, Row, StoredCommand, StoredOutcome, StoredStop, StoredWatch};
 pub use sessions::{LeaseRow, WatchRow};
-pub use write::{Ack, Record};
+pub use write::{Ack, NoticeIn, Record};
 
 use rusqlite::Connection;
 

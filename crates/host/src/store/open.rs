@@ -19,7 +19,8 @@ const STEPS: &[&str] = &["
         ended_ms   INTEGER,
         asked      BLOB    NOT NULL,         -- row::Asked
         facts      BLOB,                     -- row::Facts; null until it has an outcome
-        stop       BLOB                      -- row::StoredStop; the first stop that was asked for
+        stop       BLOB,                     -- row::StoredStop; the first stop that was asked for
+        watch      BLOB                      -- row::StoredWatch; null until there is something to remember
     );
     CREATE INDEX tasks_live ON tasks (seq) WHERE live = 1;
     CREATE INDEX tasks_session ON tasks (session, seq);
@@ -31,6 +32,7 @@ const STEPS: &[&str] = &["
         kind    TEXT    NOT NULL,
         at_ms   INTEGER NOT NULL,
         text    TEXT    NOT NULL,
+        sighting BLOB,                       -- wire::Sighting; null for an ending
         claimed_by TEXT,                     -- who is about to speak of it, for people
         claim      INTEGER,                  -- the word of that claim
         claimed_until_ms INTEGER,            -- wall clock at which it lapses

@@ -36,7 +36,7 @@ pub struct Page<'a> {
     pub limit: u32,
 }
 
-const COLUMNS: &str = "seq, id, session, lease, live, created_ms, asked, facts, stop";
+const COLUMNS: &str = "seq, id, session, lease, live, created_ms, asked, facts, stop, watch";
 
 impl Store {
     /// One task.
@@ -147,9 +147,10 @@ fn row(line: &Line<'_>) -> Result<Row, StoreError> {
         asked: unpack(&line.get::<_, Vec<u8>>(6)?)?,
         facts: line.get::<_, Option<Vec<u8>>>(7)?.as_deref().map(unpack).transpose()?,
         stop: line.get::<_, Option<Vec<u8>>>(8)?.as_deref().map(unpack).transpose()?,
+        watch: line.get::<_, Option<Vec<u8>>>(9)?.as_deref().map(unpack).transpose()?.unwrap_or_default(),
     })
 }
 
-fn unpack<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, StoreError> {
+pub(super) fn unpack<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, StoreError> {
     Ok(rmp_serde::from_slice(bytes)?)
 }

@@ -3,6 +3,7 @@
 use ringback_core::id::TaskId;
 use ringback_core::outcome::{Cause, Outcome, StartError, WaitStatus};
 use ringback_core::task::Stop;
+use ringback_core::watch::Stand;
 use serde::{Deserialize, Serialize};
 use serde_bytes::ByteBuf;
 
@@ -29,6 +30,8 @@ pub struct Row {
     pub facts: Option<Facts>,
     /// The first stop that was asked for.
     pub stop: Option<StoredStop>,
+    /// Where its watches stand.
+    pub watch: StoredWatch,
 }
 
 /// What was asked; never changed. The environment is in the task folder only.
@@ -63,6 +66,14 @@ pub struct Asked {
     pub term_main_only: bool,
     /// `keep`, `kill` or `wait`.
     pub leftovers: String,
+    /// First and longest pause between notices of progress, milliseconds.
+    pub progress: Option<(u64, u64)>,
+    /// Regular expressions whose matching lines are told.
+    pub watch: Vec<String>,
+    /// Texts whose lines are told.
+    pub watch_literal: Vec<String>,
+    /// What says that it is ready.
+    pub ready: Option<String>,
 }
 
 /// What runs.
@@ -135,6 +146,70 @@ pub struct StoredStop {
     pub by: Option<String>,
     /// From TERM to KILL, milliseconds.
     pub grace_ms: Option<u64>,
+}
+
+/// Where the watches of a task stand; see [`Stand`].
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct StoredWatch {
+    /// Up to here the output was searched.
+    pub searched: u64,
+    /// That is within a line that was told.
+    pub within: bool,
+    /// [`Stand::given`].
+    pub given: u32,
+    /// [`Stand::progress_at_ms`].
+    pub progress_at_ms: u64,
+    /// [`Stand::progress_offset`].
+    pub progress_offset: u64,
+    /// [`Stand::stalled_at`].
+    pub stalled_at: Option<u64>,
+    /// [`Stand::matches`].
+    pub matches: u64,
+    /// [`Stand::folds`].
+    pub folds: u32,
+    /// [`Stand::folded`].
+    pub folded: u64,
+    /// [`Stand::match_at_ms`].
+    pub match_at_ms: u64,
+    /// [`Stand::ready`].
+    pub ready: bool,
+}
+
+impl StoredWatch {
+    /// What is stored of this.
+    pub fn new(stand: &Stand, (searched, within): (u64, bool)) -> Self {
+        let Stand { given, progress_at_ms, progress_offset, stalled_at, matches, folds, folded, match_at_ms, ready } =
+            *stand;
+        Self {
+            searched,
+            within,
+            given,
+            progress_at_ms,
+            progress_offset,
+            stalled_at,
+            matches,
+            folds,
+            folded,
+            match_at_ms,
+            ready,
+        }
+    }
+
+    /// In the core's words.
+    pub fn stand(&self) -> Stand {
+        Stand {
+            given: self.given,
+            progress_at_ms: self.progress_at_ms,
+            progress_offset: self.progress_offset,
+            stalled_at: self.stalled_at,
+            matches: self.matches,
+            folds: self.folds,
+            folded: self.folded,
+            match_at_ms: self.match_at_ms,
+            ready: self.ready,
+        }
+    }
 }
 
 const CAUSES: [Cause; 6] =

@@ -6,8 +6,9 @@ use rusqlite::{Connection, params};
 use serde::Serialize;
 
 use super::claim::{self, Claim};
-use super::row::{Asked, Facts, StoredStop};
+use super::row::{Asked, Facts, StoredStop, StoredWatch};
 use super::{Store, StoreError};
+use crate::wire::Sighting;
 
 /// One thing to write.
 #[derive(Clone, Debug)]
@@ -44,6 +45,15 @@ pub enum Record {
         at_ms: i64,
         /// The notice's text.
         text: String,
+    },
+    /// Something was seen of a task that has not ended.
+    Notice(Box<NoticeIn>),
+    /// Where the watches of a task stand.
+    Watched {
+        /// Which.
+        id: TaskId,
+        /// Where.
+        watch: StoredWatch,
     },
     /// A task's tree is gone.
     Close {
@@ -89,6 +99,25 @@ pub enum Record {
     },
 }
 
+/// One notice to write.
+#[derive(Clone, Debug)]
+pub struct NoticeIn {
+    /// Of which task.
+    pub id: TaskId,
+    /// To which session.
+    pub session: String,
+    /// What it is about.
+    pub kind: Kind,
+    /// When.
+    pub at_ms: i64,
+    /// What to read.
+    pub text: String,
+    /// What was seen.
+    pub sighting: Sighting,
+    /// The unheard notice that says less than this one, and is taken back.
+    pub replaces: Option<u64>,
+}
+
 /// Which notices were heard.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Ack {
@@ -98,6 +127,8 @@ pub enum Ack {
     One(u64),
     /// Those of this task.
     Task(TaskId),
+    /// Those of this task that its end makes old: all but the lines that it was watched for.
+    Ending(TaskId),
 }
 
 impl Store {
@@ -136,6 +167,10 @@ fn write_one(db: &Connection, record: &Record) -> Result<Option<u64>, StoreError
                 .execute(params![pack(stop)?, bits(*id)])?;
         }
         Record::Conclude { id, session, facts, at_ms, text } => conclude(db, *id, session, facts, *at_ms, text)?,
+        Record::Notice(notice) => sighted(db, notice)?,
+        Record::Watched { id, watch } => {
+            db.prepare_cached("UPDATE tasks SET watch = ? WHERE id = ?")?.execute(params![pack(watch)?, bits(*id)])?;
+        }
         Record::Close { id, facts: Some(facts) } => {
             db.prepare_cached("UPDATE tasks SET live = 0, facts = ? WHERE id = ?")?
                 .execute(params![pack(facts)?, bits(*id)])?;
@@ -188,15 +223,42 @@ fn conclude(
     if changed == 0 {
         return Ok(());
     }
-    let seq: i64 = db
-        .prepare_cached(
-            "INSERT INTO sessions (name, notices) VALUES (?, 1)
-             ON CONFLICT (name) DO UPDATE SET notices = notices + 1 RETURNING notices",
-        )?
-        .query_row([session], |row| row.get(0))?;
+    // How it went on is of no interest once it has ended. What it was watched for is.
+    db.prepare_cached("DELETE FROM notices WHERE task = ? AND kind IN (?, ?)")?.execute(params![
+        bits(id),
+        Kind::ToolProgress.word(),
+        Kind::ToolStalled.word()
+    ])?;
+    let seq = next_seq(db, session)?;
     db.prepare_cached("INSERT INTO notices (session, seq, task, kind, at_ms, text) VALUES (?, ?, ?, ?, ?, ?)")?
         .execute(params![session, seq, bits(id), Kind::ToolResult.word(), at_ms, text])?;
     Ok(())
+}
+
+/// Nothing follows the outcome: a notice of a task that has one is not written.
+fn sighted(db: &Connection, notice: &NoticeIn) -> Result<(), StoreError> {
+    let NoticeIn { id, session, kind, at_ms, text, sighting, replaces } = notice;
+    let runs = db.prepare_cached("SELECT 1 FROM tasks WHERE id = ? AND state IS NULL")?.exists([bits(*id)])?;
+    if !runs {
+        return Ok(());
+    }
+    if let Some(seq) = replaces {
+        ack(db, session, &Ack::One(*seq))?;
+    }
+    let seq = next_seq(db, session)?;
+    db.prepare_cached(
+        "INSERT INTO notices (session, seq, task, kind, at_ms, text, sighting) VALUES (?, ?, ?, ?, ?, ?, ?)",
+    )?
+    .execute(params![session, seq, bits(*id), kind.word(), at_ms, text, pack(sighting)?])?;
+    Ok(())
+}
+
+fn next_seq(db: &Connection, session: &str) -> Result<i64, StoreError> {
+    let mut statement = db.prepare_cached(
+        "INSERT INTO sessions (name, notices) VALUES (?, 1)
+         ON CONFLICT (name) DO UPDATE SET notices = notices + 1 RETURNING notices",
+    )?;
+    Ok(statement.query_row([session], |row| row.get(0))?)
 }
 
 fn ack(db: &Connection, session: &str, which: &Ack) -> Result<u64, StoreError> {
@@ -210,6 +272,9 @@ fn ack(db: &Connection, session: &str, which: &Ack) -> Result<u64, StoreError> {
         Ack::Task(id) => db
             .prepare_cached("DELETE FROM notices WHERE session = ? AND task = ?")?
             .execute(params![session, bits(*id)])?,
+        Ack::Ending(id) => db
+            .prepare_cached("DELETE FROM notices WHERE session = ? AND task = ? AND kind <> ?")?
+            .execute(params![session, bits(*id), Kind::ToolMatch.word()])?,
     };
     Ok(count as u64)
 }

@@ -100,14 +100,56 @@ pub struct Fault {
 pub struct Notice {
     /// Rises by one per session.
     pub seq: u64,
-    /// `tool_result`.
+    /// `tool_result`; of a task that runs `tool_progress`, `tool_match`, `tool_ready` or `tool_stalled`.
     pub kind: String,
     /// When, RFC 3339 with milliseconds.
     pub at: String,
-    /// What to read: the verdict, then the quoted end of the output.
+    /// What to read: the verdict, then quoted output.
     pub text: String,
-    /// The task as it ended.
+    /// The task as it stands now.
     pub task: TaskObject,
+    /// What was seen of it, where it is not its end. In JSON these fields stand beside the others.
+    pub sighting: Sighting,
+}
+
+/// What was seen of a running task. Which fields there are depends on the notice's kind.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Sighting {
+    /// Byte offset in the output: of the line that matched, else how long the output was.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub offset: Option<u64>,
+    /// The output that is new since the last notice of progress that was heard.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub delta: Option<Span>,
+    /// The part of it that does not stand in the text.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub left_out: Option<Span>,
+    /// Bytes of stderr so far, for a split task.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub stderr_bytes: Option<u64>,
+    /// How long nothing had been written then.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub silence_ms: Option<u64>,
+    /// The pattern that matched, or the port that is open.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub pattern: Option<String>,
+    /// The line that matched: shortened, without control characters.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub line: Option<String>,
+    /// How many lines matched that were not told one by one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub count: Option<u64>,
+}
+
+/// Bytes of an output: from the first one up to, and without, the last one.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Span {
+    /// The first byte.
+    pub from: u64,
+    /// The byte after the last one.
+    pub to: u64,
 }
 
 /// A session.

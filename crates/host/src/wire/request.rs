@@ -53,14 +53,17 @@ pub enum Request {
         /// Id or unique prefix.
         id: String,
     },
-    /// *Blocks* until the tasks ended. → `Tasks`
+    /// *Blocks* until the tasks have come that far, or ended. → `Tasks`
     Wait {
         /// Ids or unique prefixes.
         ids: Vec<String>,
-        /// Return when the first of them has ended.
+        /// Return when the first of them has.
         any: bool,
         /// Return after this long in any case, milliseconds.
         timeout_ms: Option<u64>,
+        /// How far they have to come.
+        #[serde(default)]
+        until: Until,
     },
     /// Stop tasks; *blocks* until their trees are gone. → `Tasks`
     Kill {
@@ -176,6 +179,19 @@ pub enum Request {
     Stop,
 }
 
+/// How far a task has to come. One that has ended will not come further, and is waited for no longer.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Until {
+    /// It has ended.
+    #[default]
+    End,
+    /// It is ready, as `ready` of its run says.
+    Ready,
+    /// A line of its output has matched.
+    Match,
+}
+
 /// Everything that is captured of the caller when it asks for a task.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
@@ -220,6 +236,16 @@ pub struct RunRequest {
     pub key: Option<String>,
     /// `reuse`, `replace` or `reject`; empty is `reuse`.
     pub if_running: String,
+    /// Tell how it goes on, first after this long, then after pauses that double; milliseconds.
+    pub progress_ms: Option<u64>,
+    /// The longest of these pauses, milliseconds; `None` is 30 s.
+    pub progress_max_ms: Option<u64>,
+    /// Tell each line of output that matches one of these regular expressions.
+    pub watch: Vec<String>,
+    /// Tell each line of output that contains one of these texts.
+    pub watch_literal: Vec<String>,
+    /// It is ready when a line matches this regular expression, or when it listens at `tcp:[HOST:]PORT`.
+    pub ready: Option<String>,
 }
 
 /// What to run.

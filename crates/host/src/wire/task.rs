@@ -70,6 +70,8 @@ pub struct TaskObject {
     pub silence_ms: Option<u64>,
     /// Whether it said that it is ready, where that was asked for.
     pub ready: Option<bool>,
+    /// How many lines of output matched so far, where it is watched for some.
+    pub matches: Option<u64>,
     /// Processes of the tree that outlived the main process.
     pub leftovers: Vec<LeftoverObject>,
     /// The receipt of the last stop.

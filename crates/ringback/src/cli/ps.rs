@@ -1,5 +1,7 @@
 //! `ringback ps`: the loose ends of a session, or all tasks.
 
+use std::collections::BTreeSet;
+
 use clap::Args;
 use ringback_host::client::Client;
 use ringback_host::wire::{Notice, Reply, Request, TaskObject};
@@ -13,6 +15,8 @@ use crate::render::{age, clean, json as documents, task as render};
 const LIMIT: u32 = 50;
 /// How many live tasks and notices one list fetches; a session with more loose ends has other worries.
 const LOOSE_ENDS_LIMIT: u32 = 1000;
+/// How much of a notice of a running task stands in its line.
+const NOTICE_CHARS: usize = 100;
 
 /// List what this session has to see to: live tasks and unheard endings
 ///
@@ -91,7 +95,8 @@ fn say_loose_ends(door: Door, found: &Tasks, notices: &[Notice], session: &str) 
         let all = json!({ "session": session, "tasks": tasks, "notices": unheard, "faults": found.faults });
         door::document(&documents::document(all))?;
     } else if door.quiet {
-        let ended = notices.iter().map(|notice| notice.task.id.clone());
+        let all: BTreeSet<String> = ids(&found.list).collect();
+        let ended = notices.iter().map(|notice| notice.task.id.clone()).filter(|id| !all.contains(id));
         door::out_lines(ids(&found.list).chain(ended))?;
     } else {
         if !found.list.is_empty() {
@@ -110,5 +115,11 @@ fn say_loose_ends(door: Door, found: &Tasks, notices: &[Notice], session: &str) 
 }
 
 fn notice_line(notice: &Notice) -> String {
-    format!("  #{}  {}  {}", notice.seq, render::line(&notice.task, door::style()), age::ago(&notice.at, door::now()))
+    let line = if notice.kind == "tool_result" {
+        render::line(&notice.task, door::style())
+    } else {
+        let first = notice.text.lines().next().unwrap_or_default();
+        format!("{}  {}", notice.task.id, clean::short(first, NOTICE_CHARS))
+    };
+    format!("  #{}  {line}  {}", notice.seq, age::ago(&notice.at, door::now()))
 }

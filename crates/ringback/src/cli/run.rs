@@ -77,6 +77,18 @@ pub(crate) struct Run {
     /// Echo this JSON in everything that is said of the task
     #[arg(long, value_name = "JSON", value_parser = value::json)]
     binding: Option<serde_json::Value>,
+    /// Tell how it goes on after this long, then after pauses that double up to MAX [default MAX: 30s]
+    #[arg(long, value_name = "DURATION[..MAX]", value_parser = value::pace)]
+    progress: Option<value::Pace>,
+    /// Tell each line of output that matches this regular expression (can be repeated)
+    #[arg(long, value_name = "REGEX")]
+    watch: Vec<String>,
+    /// Tell each line of output that contains this text (can be repeated)
+    #[arg(long, value_name = "TEXT")]
+    watch_literal: Vec<String>,
+    /// Tell when a line matches, or when it listens at this port itself; `ringback wait --ready` waits for it
+    #[arg(long, value_name = "REGEX|tcp:[HOST:]PORT")]
+    ready: Option<String>,
     /// Keep at most this much output on disk, 0 for all [default: 1 GiB]
     #[arg(long, value_name = "SIZE", value_parser = value::size)]
     max_output: Option<u64>,
@@ -205,6 +217,11 @@ impl Run {
             binding: self.binding.clone(),
             key: self.key.clone(),
             if_running: word(&self.if_running),
+            progress_ms: self.progress.map(|pace| millis(pace.first)),
+            progress_max_ms: self.progress.and_then(|pace| pace.longest).map(millis),
+            watch: self.watch.clone(),
+            watch_literal: self.watch_literal.clone(),
+            ready: self.ready.clone(),
             ..captured
         })
     }
@@ -391,10 +408,20 @@ mod tests {
             "reject",
             "--binding",
             "{\"a\":1}",
+            "--progress",
+            "1s..5s",
+            "--watch",
+            "error",
+            "--watch",
+            "warning",
+            "--ready",
+            "tcp:80",
             "-e",
             "A=b",
             "true",
         ]);
+        assert_eq!((all.progress_ms, all.progress_max_ms), (Some(1_000), Some(5_000)));
+        assert_eq!((all.watch.join(","), all.ready.as_deref()), ("error,warning".to_owned(), Some("tcp:80")));
         assert_eq!(
             (all.timeout_ms, all.idle_timeout_ms, all.grace_ms, all.output_max),
             (Some(60_000), Some(2_000), Some(0), Some(1024))

@@ -24,6 +24,27 @@ pub(crate) fn limit(text: &str) -> Result<Duration, String> {
     }
 }
 
+/// Pauses between notices of progress.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Pace {
+    /// The first.
+    pub(crate) first: Duration,
+    /// The longest, where it was named.
+    pub(crate) longest: Option<Duration>,
+}
+
+/// Reads `DURATION` or `DURATION..MAX`.
+pub(crate) fn pace(text: &str) -> Result<Pace, String> {
+    let (first, longest) = match text.split_once("..") {
+        Some((first, longest)) => (duration(first)?, Some(duration(longest)?)),
+        None => (duration(text)?, None),
+    };
+    match longest {
+        Some(longest) if longest < first => Err("the longest pause is below the first".to_owned()),
+        longest => Ok(Pace { first, longest }),
+    }
+}
+
 /// A size in bytes.
 pub(crate) fn size(text: &str) -> Result<u64, String> {
     quantity::size(text).map_err(|error| error.to_string())
@@ -113,6 +134,9 @@ mod tests {
             assert!(line_range(wrong).is_err(), "{wrong}");
         }
         assert_eq!((tail("all"), tail("5")), (Ok(Tail::All), Ok(Tail::Lines(5))));
+        let (first, longest) = (Duration::from_secs(2), Some(Duration::from_secs(30)));
+        assert_eq!((pace("2s..30s"), pace("2s")), (Ok(Pace { first, longest }), Ok(Pace { first, longest: None })));
+        assert!(pace("..").is_err() && pace("5s..2s").is_err());
         assert!(limit("0").unwrap_err().contains("no limit"));
         assert_eq!(signal("usr1"), Ok(ringback_sys::signals::SIGUSR1));
         assert!(signal("0").is_err() && signal("NOPE").is_err());

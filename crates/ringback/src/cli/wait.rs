@@ -7,7 +7,7 @@ use clap::Args;
 use ringback_host::client::Client;
 use ringback_host::client::output;
 use ringback_host::quantity::millis;
-use ringback_host::wire::{Request, TaskObject};
+use ringback_host::wire::{Request, TaskObject, Until};
 use ringback_sys::signals::SignalFd;
 
 use super::door::{self, Door, Tasks, heard, tasks};
@@ -15,10 +15,14 @@ use super::{follow, value};
 use crate::explain::{Done, EXIT_FAILED, EXIT_INTERRUPTED, EXIT_TIMED_OUT};
 use crate::render::{json, task as render};
 
+#[expect(clippy::struct_excessive_bools, reason = "each is an option of its own")]
 /// Wait until tasks have ended, and mirror their exit code
 ///
 /// Of several, the exit code is the first that is not 0, in the order asked. 124 means that the wait timed out; the
 /// tasks run on. Ctrl-C stops the waiting, never the tasks.
+///
+/// With --ready or --match the exit code is 0 once a running task has come that far. A task that ended without is a
+/// failure, whatever it returned.
 #[derive(Debug, Args)]
 pub(crate) struct Wait {
     /// Ids or unique prefixes
@@ -30,6 +34,12 @@ pub(crate) struct Wait {
     /// Return when all have ended (the default)
     #[arg(long)]
     all: bool,
+    /// Return when they are ready, as `run --ready` says, or have ended
+    #[arg(long, conflicts_with = "matched")]
+    ready: bool,
+    /// Return when a line of `run --watch` has come, or they have ended
+    #[arg(long = "match")]
+    matched: bool,
     /// Wait at most this long
     #[arg(long, value_name = "DURATION", value_parser = value::duration)]
     timeout: Option<Duration>,
@@ -43,7 +53,13 @@ impl Wait {
     pub(crate) fn perform(self, door: Door) -> Done {
         let interrupt = follow::catch_interrupt()?;
         let mut client = door::client(self.session.as_deref())?;
-        let request = Request::Wait { ids: self.ids.clone(), any: self.any, timeout_ms: self.timeout.map(millis) };
+        let until = match (self.ready, self.matched) {
+            (true, _) => Until::Ready,
+            (_, true) => Until::Match,
+            (false, false) => Until::End,
+        };
+        let timeout_ms = self.timeout.map(millis);
+        let request = Request::Wait { ids: self.ids.clone(), any: self.any, timeout_ms, until };
         let Some(reply) = client.call_until(request, interrupt.as_fd())? else {
             return Ok(say_still_running(door, &self.ids));
         };
@@ -52,7 +68,7 @@ impl Wait {
         if door.json {
             door::document(&json::tasks(&found.list, Some(found.timed_out), &found.faults))?;
         } else if door.quiet {
-            let ended = found.list.iter().filter(|task| task.has_ended());
+            let ended = found.list.iter().filter(|task| task.has_ended() || has_come(task, until));
             door::out_lines(ended.map(|task| task.id.clone()))?;
         } else {
             door::out_lines(found.list.iter().map(|task| render::line(task, door::style())))?;
@@ -62,7 +78,7 @@ impl Wait {
         }
         door::faults(&found.faults);
         heard(&mut client, &found.list);
-        Ok(exit_code(&found))
+        Ok(if until == Until::End { exit_code(&found) } else { exit_code_until(&found, until) })
     }
 }
 
@@ -72,7 +88,7 @@ pub(super) fn until_end(door: Door, mut client: Client, task: &TaskObject, inter
         door::out(&format!("{}\n", task.id))?;
     }
     let ids = vec![task.id.clone()];
-    let request = Request::Wait { ids: ids.clone(), any: false, timeout_ms: None };
+    let request = Request::Wait { ids: ids.clone(), any: false, timeout_ms: None, until: Until::End };
     let Some(reply) = client.call_until(request, interrupt.as_fd())? else {
         return Ok(say_still_running(door, &ids));
     };
@@ -123,6 +139,29 @@ fn exit_code(found: &Tasks) -> u8 {
     found.list.iter().filter(|task| task.has_ended()).map(render::exit_code).find(|code| *code != 0).unwrap_or(0)
 }
 
+/// Whether a task that runs has come that far. One that waits for a match says so only by running on.
+fn has_come(task: &TaskObject, until: Until) -> bool {
+    match until {
+        Until::End => false,
+        Until::Ready => task.ready == Some(true) && !task.has_ended(),
+        Until::Match => task.matches.is_some_and(|matches| matches > 0),
+    }
+}
+
+/// 0 for what has come that far; what ended without is a failure, also if it returned 0.
+fn exit_code_until(found: &Tasks, until: Until) -> u8 {
+    if !found.faults.is_empty() {
+        return EXIT_FAILED;
+    }
+    let code = |task: &TaskObject| match (has_come(task, until), task.has_ended()) {
+        (false, true) => render::exit_code(task).max(1),
+        // Of several with --any, those that run may still come.
+        (true, _) | (false, false) => 0,
+    };
+    let first = found.list.iter().map(code).find(|code| *code != 0);
+    first.unwrap_or(if found.timed_out { EXIT_TIMED_OUT } else { 0 })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -135,5 +174,23 @@ mod tests {
         assert_eq!(check(vec![exited(0), exited(7), exited(3)], false), 7);
         assert_eq!(check(vec![exited(0), running()], false), 0, "--any");
         assert_eq!(check(vec![exited(0), running()], true), 124);
+    }
+
+    #[test]
+    fn what_ended_without_being_ready_is_a_failure() {
+        let task = |state: &str, code, ready| TaskObject {
+            state: state.to_owned(),
+            exit_code: code,
+            ready: Some(ready),
+            ..TaskObject::default()
+        };
+        let check =
+            |list, timed_out| exit_code_until(&Tasks { list, timed_out, next: None, faults: Vec::new() }, Until::Ready);
+        assert_eq!(check(vec![task("running", None, true)], false), 0);
+        assert_eq!(check(vec![task("exited", Some(0), false)], false), 1);
+        assert_eq!(check(vec![task("exited", Some(98), false)], false), 98);
+        assert_eq!(check(vec![task("exited", Some(0), true)], false), 1, "it was ready, and is no more");
+        assert_eq!(check(vec![task("running", None, false)], true), 124);
+        assert_eq!(check(vec![task("running", None, true), task("running", None, false)], false), 0, "--any");
     }
 }

@@ -4,7 +4,7 @@ use std::io::{self, Write as _};
 use std::time::Duration;
 
 use ringback_host::client::{Client, ClientError};
-use ringback_host::wire::{Notice, Reply, Request, TaskObject};
+use ringback_host::wire::{Notice, Reply, Request, TaskObject, Until};
 use ringback_sys::watch::poll;
 
 use super::event::Event;
@@ -86,7 +86,7 @@ fn started(client: &mut Client, ids: &[String], session: &str, event: &Event) ->
 
 /// The tasks that have ended, once one has.
 fn wait_for_one(client: &mut Client, ids: &[String]) -> Result<Vec<String>, Failure> {
-    let request = Request::Wait { ids: ids.to_vec(), any: true, timeout_ms: None };
+    let request = Request::Wait { ids: ids.to_vec(), any: true, timeout_ms: None, until: Until::End };
     let found = tasks(client.call(request)?)?;
     Ok(found.list.into_iter().filter(TaskObject::has_ended).map(|task| task.id).collect())
 }

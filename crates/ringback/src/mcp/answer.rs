@@ -214,7 +214,8 @@ fn line(task: &TaskObject) -> String {
 }
 
 fn unheard_line(notice: &Notice) -> String {
-    if notice.task.state.is_empty() {
+    // A task that was removed, or one that runs: then the notice says what there is to say.
+    if notice.task.state.is_empty() || notice.kind != "tool_result" {
         let first = notice.text.lines().next().unwrap_or_default();
         return format!("{} {}", notice.task.id, clean::short(first, 2 * LABEL_CHARS));
     }

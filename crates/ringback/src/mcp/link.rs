@@ -10,7 +10,7 @@ use std::time::Duration;
 use ringback_host::client::{Client, ClientError};
 use ringback_host::home::Home;
 use ringback_host::quantity::millis;
-use ringback_host::wire::{Caller, Notice, Reply, Request, TaskObject};
+use ringback_host::wire::{Caller, Notice, Reply, Request, TaskObject, Until};
 
 use crate::explain::Failure;
 
@@ -182,7 +182,7 @@ impl Line {
 
     /// Waits for tasks until they have ended, the time is over, or the call is given up; then as they stand.
     pub(super) fn wait(&mut self, ids: &[String], any: bool, timeout_ms: u64) -> Result<Vec<TaskObject>, Failure> {
-        let request = Request::Wait { ids: ids.to_vec(), any, timeout_ms: Some(timeout_ms) };
+        let request = Request::Wait { ids: ids.to_vec(), any, timeout_ms: Some(timeout_ms), until: Until::End };
         match self.call_until_stopped(request)? {
             Some(Reply::Tasks { tasks, .. }) => Ok(tasks),
             Some(_) => Err(unexpected()),

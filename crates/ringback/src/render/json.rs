@@ -38,6 +38,9 @@ pub(crate) fn notice(notice: &Notice, session: &str) -> Value {
     all["at"] = notice.at.clone().into();
     all["text"] = notice.text.clone().into();
     all["task"] = notice.task.id.clone().into();
+    if let (Value::Object(all), Ok(Value::Object(sighting))) = (&mut all, serde_json::to_value(&notice.sighting)) {
+        all.extend(sighting);
+    }
     if notice.task.session.is_empty() {
         all["session"] = session.into();
     }
@@ -53,11 +56,14 @@ pub(crate) fn notices(notices: &[Notice], session: &str, more: bool) -> Value {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use ringback_host::wire::{Sighting, Span};
 
     #[test]
     fn a_notice_is_flat() {
         let task = TaskObject { id: "abc".to_owned(), session: "s1".to_owned(), ..TaskObject::default() };
-        let one = Notice { seq: 4, kind: "tool_result".to_owned(), text: "done".to_owned(), task, ..Notice::default() };
+        let sighting = Sighting { delta: Some(Span { from: 3, to: 9 }), silence_ms: Some(7), ..Sighting::default() };
+        let kind = "tool_progress".to_owned();
+        let one = Notice { seq: 4, kind, text: "goes on".to_owned(), task, sighting, ..Notice::default() };
         let value = notices(&[one], "s1", false);
         assert_eq!(value["schema"], SCHEMA);
         let flat = &value["notices"][0];
@@ -65,5 +71,7 @@ mod tests {
             (&flat["seq"], &flat["task"], &flat["id"], &flat["session"]),
             (&4.into(), &"abc".into(), &"abc".into(), &"s1".into())
         );
+        assert_eq!((&flat["delta"]["to"], &flat["silence_ms"]), (&9.into(), &7.into()));
+        assert!(flat.get("offset").is_none(), "{flat}");
     }
 }

@@ -169,6 +169,8 @@ pub(crate) fn page(task: &TaskObject, now: Timestamp, style: Style) -> String {
         fact("missing", &format!("bytes {from}-{to} ({})", clean::line(why)));
     }
     fact("silent", &task.silence_ms.filter(|_| !task.has_ended()).map(duration).unwrap_or_default());
+    fact("ready", task.ready.map_or("", |ready| if ready { "yes" } else { "no" }));
+    fact("matches", &task.matches.map(|matches| matches.to_string()).unwrap_or_default());
     fact("leftovers", &leftovers_line(task));
     if let Some(usage) = &task.usage {
         let (user, system) = (duration(usage.user_ms), duration(usage.system_ms));

@@ -10,7 +10,7 @@ use std::time::Duration;
 use ringback_host::client::{Capture, Client, ClientError};
 use ringback_host::home::Home;
 use ringback_host::quantity::millis;
-use ringback_host::wire::{ByteBuf, Command, Reply, Request as Ask, RunRequest, TaskObject};
+use ringback_host::wire::{ByteBuf, Command, Reply, Request as Ask, RunRequest, TaskObject, Until};
 use ringback_sys::signals::{SIGINT, SIGTERM, SignalFd};
 use ringback_sys::watch::{FolderWatch, For, Happened, What, poll};
 use serde_json::json;
@@ -312,7 +312,7 @@ impl Server {
     /// Watches a task to its end.
     fn follow(&mut self, name: &Name, request: Request, task: TaskObject, resumed: bool) -> Result<(), Failure> {
         let mut wait = Client::open(&self.place, self.client.caller().clone())?;
-        wait.begin(Ask::Wait { ids: vec![task.id.clone()], any: false, timeout_ms: None })?;
+        wait.begin(Ask::Wait { ids: vec![task.id.clone()], any: false, timeout_ms: None, until: Until::End })?;
         let path = |path: &Option<String>| path.clone().unwrap_or_default().into();
         let cap = self.options.max_output;
         let out = Copy::new(path(&task.stdout_path), name.stdout(), cap, resumed);

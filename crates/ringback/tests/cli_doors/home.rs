@@ -57,6 +57,27 @@ impl Home {
         self.client(args).output().unwrap().into()
     }
 
+    /// Writes the config that a daemon of this home reads at its start.
+    pub(crate) fn configure(&self, text: &str) {
+        let folder = self.dir.path().join(".config/ringback");
+        std::fs::create_dir_all(&folder).unwrap();
+        std::fs::write(folder.join("config.toml"), text).unwrap();
+    }
+
+    /// The unheard notices; waits for a first one.
+    pub(crate) fn notices(&self) -> Vec<Value> {
+        let said = self.say(&["inbox", "--json", "--wait", "30s"]).json();
+        said["notices"].as_array().unwrap().clone()
+    }
+
+    /// A FIFO in the folder that clients stand in: a command that reads from it waits for the test. One for each read: what is
+    /// written while an earlier reader has not yet closed is lost with it.
+    pub(crate) fn gate(&self, name: &str) -> std::path::PathBuf {
+        let path = self.dir.path().join(name);
+        ringback_sys::files::fifo(&path).unwrap();
+        path
+    }
+
     /// Starts a task and gives its id.
     pub(crate) fn run(&self, args: &[&str]) -> String {
         let said = self.say(&[&["run", "-q"], args].concat());

@@ -6,4 +6,5 @@ mod follow;
 mod home;
 mod inbox;
 mod logs;
+mod watch;
 mod words;

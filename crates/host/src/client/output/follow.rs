@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use ringback_sys::watch::{FileWatch, For, poll};
 
 use super::super::{Client, ClientError};
-use crate::wire::{Reply, Request, TaskObject};
+use crate::wire::{Reply, Request, TaskObject, Until};
 
 /// What came next.
 pub enum Turn {
@@ -31,7 +31,7 @@ impl Follow {
     /// Begins to follow. Read what is there only after this, so that nothing falls between.
     pub fn start(mut client: Client, task: &TaskObject) -> Result<Self, ClientError> {
         let output = PathBuf::from(&task.output.path);
-        client.begin(Request::Wait { ids: vec![task.id.clone()], any: false, timeout_ms: None })?;
+        client.begin(Request::Wait { ids: vec![task.id.clone()], any: false, timeout_ms: None, until: Until::End })?;
         let (watch, on_file) = watch(&output)?;
         Ok(Self { client, output, watch, on_file })
     }

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 use std::path::Path;
 
-use ringback_host::wire::{Notice, Reply, Request, TaskObject};
+use ringback_host::wire::{Notice, Reply, Request, TaskObject, Until};
 
 use super::stage::{Stage, alive_with_cookie, await_end, broken, hold, open_gate, output_of};
 use crate::explain::Failure;
@@ -75,7 +75,7 @@ fn crash_and_end_meanwhile(stage: &mut Stage, cast: &Cast, gate: &Path, second_g
 
 fn look_at_endings(stage: &mut Stage, cast: &Cast) -> Result<(), Failure> {
     let ids = vec![cast.counts.id.clone(), cast.fails.id.clone()];
-    let ended = stage.tasks(Request::Wait { ids, any: false, timeout_ms: None })?;
+    let ended = stage.tasks(Request::Wait { ids, any: false, timeout_ms: None, until: Until::End })?;
     stage.say("asked again, which started a new daemon:")?;
     for task in &ended {
         stage.say(&format!("    {}  {}", task.id, render::verdict(task)))?;
