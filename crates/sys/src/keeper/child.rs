@@ -24,10 +24,16 @@ struct Plan<'a> {
 }
 
 /// Makes the child and lets it go as far as its program, or to a recorded failure.
-pub(super) fn start(spec: &mut Spec, ledger: &Ledger) -> Result<i32> {
+pub(super) fn start(spec: &mut Spec, ledger: &Ledger) -> Result<()> {
     let stack = Mapping::scratch(STACK_BYTES)?;
     let pointers = spec.pointers_mut().as_mut_ptr();
-    process::vfork(run, &Plan { spec, ledger, pointers }, &stack)
+    let (ended, held) = file::pipe()?;
+    process::vfork(run, &Plan { spec, ledger, pointers }, &stack)?;
+    drop(held);
+    // The kernel has let us go on only now that the child is through. An emulator of another machine's programs may do
+    // a plain fork(2) instead; the child's end of this pipe is closed when it is through, in any case.
+    while file::read(&ended, &mut [0]) == Err(Errno::EINTR) {}
+    Ok(())
 }
 
 extern "C" fn run(plan: *const ()) -> ! {

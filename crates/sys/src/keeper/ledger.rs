@@ -29,6 +29,12 @@ impl Ledger {
         Some(Self { record, file })
     }
 
+    /// A record that is never written, for tests of those who write into one.
+    #[cfg(test)]
+    pub(super) fn of_file(file: Fd) -> Self {
+        Self { record: Record::default(), file }
+    }
+
     /// Reads the newest record again, after the child wrote one.
     pub(super) fn reload(&mut self) {
         if let Some(record) = newest(&self.file) {

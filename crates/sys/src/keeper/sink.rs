@@ -231,3 +231,37 @@ fn why(error: Errno) -> GapWhy {
         _ => GapWhy::Io,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::ffi::CString;
+    use std::io::Write;
+    use std::os::unix::ffi::OsStrExt;
+
+    /// splice(2) refuses a file that was opened so, as it refuses those of some file systems.
+    const APPEND: usize = 0o2000;
+
+    #[test]
+    fn without_splice_the_bytes_are_copied() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("output");
+        let name = CString::new(path.as_os_str().as_bytes()).unwrap();
+        let file = file::open(&name, file::flag::RDWR | file::flag::CREAT | APPEND).unwrap();
+        let mut ledger = Ledger::of_file(file::open(&name, file::flag::RDONLY).unwrap());
+        let mut sink = Sink::new(file, Of::Output, 0, &mut ledger.record).unwrap();
+        let (reader, mut writer) = std::io::pipe().unwrap();
+        let bytes: Vec<u8> = (0..50_000_u32).flat_map(u32::to_le_bytes).collect();
+        let number = std::os::fd::AsRawFd::as_raw_fd(&reader);
+        let pipe = file::open(&CString::new(format!("/proc/self/fd/{number}")).unwrap(), file::flag::RDONLY).unwrap();
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                writer.write_all(&bytes).unwrap();
+                drop(writer);
+            });
+            while !matches!(sink.pull(&pipe, &mut ledger, 0), Moved::End) {}
+        });
+        assert!(sink.by_copy && sink.length() == bytes.len() as u64);
+        assert!(std::fs::read(path).unwrap() == bytes);
+    }
+}

@@ -76,6 +76,7 @@ pub(super) mod nr {
     pub(crate) const WAITID: usize = 95;
     pub(crate) const OPENAT: usize = 56;
     pub(crate) const CLOSE: usize = 57;
+    pub(crate) const PIPE2: usize = 59;
     pub(crate) const GETDENTS64: usize = 61;
     pub(crate) const LSEEK: usize = 62;
     pub(crate) const READ: usize = 63;

@@ -154,6 +154,14 @@ pub(crate) fn put_at(fd: &Fd, number: i32) -> Result<()> {
     unsafe { call(nr::DUP3, [fd.word(), number as usize, 0]) }.map(drop)
 }
 
+/// A pipe: its end to read and its end to write.
+pub(crate) fn pipe() -> Result<(Fd, Fd)> {
+    let mut ends = [0_i32; 2];
+    // SAFETY: the two numbers live until the call is over.
+    unsafe { call(nr::PIPE2, [ends.as_mut_ptr() as usize, flag::CLOEXEC]) }?;
+    Ok((Fd(ends[0]), Fd(ends[1])))
+}
+
 /// Asks for a pipe of `bytes` (fcntl(2), `F_SETPIPE_SZ`).
 pub(crate) fn resize_pipe(pipe: &Fd, bytes: usize) -> Result<()> {
     const F_SETPIPE_SZ: usize = 1031;

@@ -59,6 +59,7 @@ pub(super) mod nr {
         EXECVE = SYS_execve,
         WAIT4 = SYS_wait4,
         WAITID = SYS_waitid,
+        PIPE2 = SYS_pipe2,
         KILL = SYS_kill,
         FCNTL = SYS_fcntl,
         FLOCK = SYS_flock,

@@ -103,6 +103,7 @@ pub(super) mod nr {
     pub(crate) const FALLOCATE: usize = 285;
     pub(crate) const SIGNALFD4: usize = 289;
     pub(crate) const DUP3: usize = 292;
+    pub(crate) const PIPE2: usize = 293;
     pub(crate) const PRLIMIT64: usize = 302;
     pub(crate) const RENAMEAT2: usize = 316;
     pub(crate) const PIDFD_SEND_SIGNAL: usize = 424;
