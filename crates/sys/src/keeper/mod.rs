@@ -109,10 +109,13 @@ impl Keeper {
         let news = poll::Slot::new(self.news.waits_for().unwrap_or(-1), poll::OUT);
         let mut slots = [signals, first, second, news, self.watch_slot()];
         let timeout_ms = self.next_timer_ms().map(|at_ms| at_ms.saturating_sub(now_ms));
-        if timeout_ms != Some(0) {
+        let mut ready = poll::wait(&mut slots, Some(0));
+        if ready == Ok(0) && timeout_ms != Some(0) {
+            // Only a keeper that really waits gives its stack back; a busy one would take it again at once.
             memory::forget_stack();
+            ready = poll::wait(&mut slots, timeout_ms);
         }
-        if poll::wait(&mut slots, timeout_ms).is_ok() {
+        if ready.is_ok() {
             self.act_on(slots);
         }
     }
