@@ -53,7 +53,7 @@ fn a_daemon_born_in_a_task_belongs_to_nobodys_tree() {
     fs::set_permissions(&daemon, fs::Permissions::from_mode(0o700)).unwrap();
     let start = format!("RINGBACK_DAEMON=1 setsid {} 300 > /dev/null 2>&1 & echo $!", daemon.display());
     for (script, stopped) in [(format!("{start}; exit 4"), false), (format!("{start}; exec sleep 300"), true)] {
-        let task = Order::sh(&script).with(|head| head.leftovers = Leftovers::Wait).start();
+        let mut task = Order::sh(&script).with(|head| head.leftovers = Leftovers::Wait).start();
         let output = task.wait_output(|output| output.ends_with(b"\n"));
         let pid: i32 = String::from_utf8(output).unwrap().trim().parse().unwrap();
         support::wait_until(|| fs::read(format!("/proc/{pid}/comm")).ok().filter(|comm| comm == b"ringback\n"));
@@ -63,6 +63,8 @@ fn a_daemon_born_in_a_task_belongs_to_nobodys_tree() {
         }
         let record = task.wait_closed();
         assert_eq!((code(&record), signal(&record)), if stopped { (None, Some(15)) } else { (Some(4), None) });
+        // Only when the keeper is gone the daemon becomes a child of this process.
+        assert_eq!(task.keeper_status(), 0);
         assert!(is_alive(pid), "the daemon serves others too");
         kill(pid, Signal::KILL);
         reap(pid);
