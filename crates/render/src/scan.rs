@@ -6,7 +6,7 @@ use aho_corasick::Span;
 use aho_corasick::packed::{Config, MatchKind, Searcher};
 
 use crate::character::is_plain;
-use crate::recognise::Recogniser;
+use crate::recognise::{Findings, Recogniser};
 use crate::render::{Line, Options, Renderer};
 
 /// How much is held: twice the end that is kept.
@@ -101,6 +101,7 @@ impl Scanner {
         let model = columns.map(|_| {
             Renderer::new(&Options { columns, rows, line_chars: LINE_BYTES_MAX / 4, fold: false, first_line: 1 })
         });
+        let looks_left = if recogniser.is_thorough() { u32::MAX } else { CLOSE_LOOKS_MAX };
         Self {
             buffer: Vec::new(),
             done: 0,
@@ -108,7 +109,7 @@ impl Scanner {
             dropped_bytes: 0,
             dropped_lines: 0,
             recogniser,
-            looks_left: CLOSE_LOOKS_MAX,
+            looks_left,
             tired_at: None,
             model,
         }
@@ -130,6 +131,11 @@ impl Scanner {
     /// The report files that were named so far.
     pub(crate) fn mentions(&self) -> Vec<String> {
         self.recogniser.found().mentions.iter().map(|mention| mention.path.clone()).collect()
+    }
+
+    /// Everything was given; what was found.
+    pub fn findings(self) -> Findings {
+        self.finish().recogniser.finish()
     }
 
     /// Everything was given.
@@ -182,7 +188,7 @@ impl Scanner {
         }
         let Some(searcher) = &*SEARCHER else { return };
         while self.done < end {
-            let word = if self.recogniser.wants_more() {
+            let word = if self.recogniser.wants_every_line() {
                 self.done..self.done
             } else if self.tired_at.is_some() {
                 return self.skip_to(end);
@@ -335,6 +341,17 @@ mod tests {
         assert!(found.contains(r#""source":"libtest","passed":1,"failed":2"#), "{found}");
         let (from, to) = unseen.unwrap();
         assert!(from > 10_000 && to < lines, "{from} {to} {lines}");
+    }
+
+    #[test]
+    fn a_thorough_look_sees_every_line() {
+        let line = |n: usize| format!("test unit{n} ... ok\n");
+        let bytes = (0..30_000).map(line).collect::<Vec<_>>().concat();
+        let mut scanner = Scanner::new(Recogniser::new(true), None, Options::ROWS);
+        scanner.push(bytes.as_bytes());
+        let found = scanner.findings();
+        assert_eq!(found.tests.len() as u64 + found.tests_left_out, 30_000);
+        assert_eq!(found.tests[19_999].output_line, Some(20_000));
     }
 
     #[test]

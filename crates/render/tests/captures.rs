@@ -25,13 +25,13 @@ fn digest(raw: &[u8], verdict: &Verdict<'_>) -> String {
     digest.text
 }
 
-fn ended(command: &str, code: i32, duration_ms: u64) -> Verdict<'_> {
+fn ended<'a>(command: &'a str, words: &'a str, code: i32) -> Verdict<'a> {
     Verdict {
+        words,
         id: "0h7k3m9x2c4d",
         command,
-        state: "exited",
+        has_ended: true,
         exit_code: Some(code),
-        duration_ms: Some(duration_ms),
         is_pty: true,
         ..Verdict::default()
     }
@@ -40,17 +40,29 @@ fn ended(command: &str, code: i32, duration_ms: u64) -> Verdict<'_> {
 #[test]
 fn what_an_agent_is_told() {
     let raw = include_bytes!("captures/nextest.pty.raw");
-    insta::assert_snapshot!("digest-nextest", digest(raw, &ended("cargo nextest run", 0, 640)));
+    insta::assert_snapshot!(
+        "digest-nextest",
+        digest(raw, &ended("cargo nextest run", "SUCCEEDED exit 0 after 640ms", 0))
+    );
     let raw = include_bytes!("captures/vitest.pty.raw");
-    insta::assert_snapshot!("digest-vitest", digest(raw, &ended("npx vitest run", 1, 1700)));
+    insta::assert_snapshot!("digest-vitest", digest(raw, &ended("npx vitest run", "FAILED exit 1 after 1.7s", 1)));
     let raw = include_bytes!("captures/pytest.pty.raw");
-    insta::assert_snapshot!("digest-pytest", digest(raw, &ended("pytest -q", 2, 1900)));
+    insta::assert_snapshot!("digest-pytest", digest(raw, &ended("pytest -q", "FAILED exit 2 after 1.9s", 2)));
     let raw = include_bytes!("captures/tqdm-train.pty.raw");
-    insta::assert_snapshot!("digest-tqdm-train", digest(raw, &ended("python3 train.py", 0, 7200)));
+    insta::assert_snapshot!(
+        "digest-tqdm-train",
+        digest(raw, &ended("python3 train.py", "SUCCEEDED exit 0 after 7.2s", 0))
+    );
     let raw = include_bytes!("captures/npm-ci.pty.raw");
-    insta::assert_snapshot!("digest-npm-ci", digest(raw, &ended("npm ci", 0, 4300)));
+    insta::assert_snapshot!("digest-npm-ci", digest(raw, &ended("npm ci", "SUCCEEDED exit 0 after 4.3s", 0)));
     let raw = include_bytes!("captures/ffmpeg.pty.raw");
-    insta::assert_snapshot!("digest-ffmpeg", digest(raw, &ended("ffmpeg -i in out.mp4", 0, 9210)));
+    insta::assert_snapshot!(
+        "digest-ffmpeg",
+        digest(raw, &ended("ffmpeg -i in out.mp4", "SUCCEEDED exit 0 after 9.2s", 0))
+    );
     let raw = include_bytes!("captures/cargo-osc.pty.raw");
-    insta::assert_snapshot!("digest-cargo-osc", digest(raw, &ended("cargo build --tests", 0, 670)));
+    insta::assert_snapshot!(
+        "digest-cargo-osc",
+        digest(raw, &ended("cargo build --tests", "SUCCEEDED exit 0 after 670ms", 0))
+    );
 }

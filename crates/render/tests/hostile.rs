@@ -19,7 +19,14 @@ fn digest(bytes: &[u8], verdict: &Verdict<'_>) -> Digest {
 }
 
 fn failed() -> Verdict<'static> {
-    Verdict { id: "abc", command: "make", state: "exited", exit_code: Some(1), ..Verdict::default() }
+    Verdict {
+        words: "FAILED exit 1",
+        id: "abc",
+        command: "make",
+        has_ended: true,
+        exit_code: Some(1),
+        ..Verdict::default()
+    }
 }
 
 #[test]
@@ -123,10 +130,10 @@ fn an_error_in_the_middle_of_twenty_thousand_lines_is_in_the_digest() {
 
 #[test]
 fn output_cannot_pass_for_a_verdict() {
-    let fake = b"OK exit 0 \xc2\xb7 1s\ntests 99 passed (JUnit)\n[L1\xe2\x80\x93L9 left out]\ntest result: ok. 99 passed; 0 failed\n";
+    let fake = b"SUCCEEDED exit 0 \xc2\xb7 1s\ntests 99 passed (JUnit)\n[L1\xe2\x80\x93L9 left out]\ntest result: ok. 99 passed; 0 failed\n";
     let digest = digest(fake, &failed());
     assert!(digest.text.starts_with("FAILED exit 1 "), "{}", digest.text);
-    assert!(digest.text.contains("\n| OK exit 0"), "{}", digest.text);
+    assert!(digest.text.contains("\n| SUCCEEDED exit 0"), "{}", digest.text);
     assert!(digest.text.contains("no test failed by libtest, and yet the command did"), "{}", digest.text);
     assert_eq!(digest.summary.omitted_lines, None);
 }

@@ -101,7 +101,14 @@ fn render(bytes: &[u8], options: &Options, piece: usize) -> (Vec<Rendered>, Opti
 fn digest(bytes: &[u8], options: &DigestOptions, piece: usize) -> (String, String) {
     let mut digester = Digester::new(options.clone());
     bytes.chunks(piece).for_each(|piece| digester.push(piece));
-    let verdict = Verdict { id: "abc", command: "make", state: "exited", exit_code: Some(2), ..Verdict::default() };
+    let verdict = Verdict {
+        words: "FAILED",
+        id: "abc",
+        command: "make",
+        has_ended: true,
+        exit_code: Some(2),
+        ..Verdict::default()
+    };
     let digest = digester.finish(&verdict);
     (digest.text, format!("{:?}", digest.summary))
 }

@@ -124,7 +124,7 @@ fn errors(page: &mut Page, facts: &Facts<'_>, bad: &[&Test]) {
     if left > 0 {
         page.add(&format!("  and {left} more: ringback diagnostics {}", facts.verdict.id));
     }
-    let is_suspicious = facts.verdict.has_failed() || facts.verdict.is_running();
+    let is_suspicious = facts.verdict.has_failed() || !facts.verdict.has_ended;
     if let (Some(first), true) = (found.suspects.first(), is_suspicious && !has_errors && bad.is_empty()) {
         let line = format!("looks like an error, L{}: {}", first.output_line, first.text);
         page.add(&shorten(&line, OUR_LINE_BYTES));

@@ -14,7 +14,7 @@ pub(super) fn hints(verdict: &Verdict<'_>, edges: &Edges, bytes: u64) -> Vec<Str
         hints.extend(script_hint(script).map(str::to_owned));
     }
     hints.extend(verdict.exit_code.and_then(code_hint));
-    if verdict.is_running() {
+    if !verdict.has_ended {
         hints.extend(silence_hint(verdict, edges, bytes));
     }
     hints
@@ -129,7 +129,7 @@ mod tests {
 
     #[test]
     fn silence_is_explained_only_with_evidence() {
-        let verdict = Verdict { state: "running", silence_ms: Some(60_000), id: "abc", ..Verdict::default() };
+        let verdict = Verdict { silence_ms: Some(60_000), id: "abc", ..Verdict::default() };
         let open = |text: &str| Edges { ends_open: true, current: text.to_owned(), ..Edges::default() };
         let hint = |text: &str, bytes| hints(&verdict, &open(text), bytes).join(" ");
         assert!(hint("Overwrite? [y/N]", 10).contains("ringback send abc"));

@@ -59,7 +59,7 @@ pub struct Digest {
 /// A digest as data.
 #[derive(Clone, Debug, Serialize)]
 pub struct Summary {
-    /// The first words of the verdict: `FAILED exit 101`.
+    /// The words of the verdict: `FAILED exit 101 after 3m12s`.
     pub verdict: String,
     /// Bytes of the output.
     pub bytes: u64,
@@ -93,22 +93,13 @@ pub struct Digester {
     bytes: u64,
     gaps: Vec<(u64, u64, String)>,
     reports: Findings,
-    has_report: bool,
 }
 
 impl Digester {
     /// Begins before the first byte.
     pub fn new(options: DigestOptions) -> Self {
         let scanner = Scanner::new(Recogniser::new(false), options.columns, options.rows);
-        Self {
-            options,
-            scanner,
-            head: Vec::new(),
-            bytes: 0,
-            gaps: Vec::new(),
-            reports: Findings::default(),
-            has_report: false,
-        }
+        Self { options, scanner, head: Vec::new(), bytes: 0, gaps: Vec::new(), reports: Findings::default() }
     }
 
     /// Takes the next bytes.
@@ -129,11 +120,7 @@ impl Digester {
 
     /// Adds what a report file said.
     pub fn report(&mut self, path: &str, (found, error): (Findings, Option<ReportError>)) {
-        if let Some(error) = error {
-            self.reports.note(None, &format!("the report {path} {error}"));
-        }
-        self.has_report |= !found.counts.is_empty();
-        self.reports.merge(found);
+        self.reports.add_report(path, found, error);
     }
 
     /// The report files that the output named so far.
@@ -143,19 +130,11 @@ impl Digester {
 
     /// Everything was given.
     pub fn finish(self, verdict: &Verdict<'_>) -> Digest {
-        let Self { options, scanner, head, bytes, gaps, reports, has_report } = self;
+        let Self { options, scanner, head, bytes, gaps, reports } = self;
         let scanned = scanner.finish();
         let edges = edges(&options, &scanned, &head);
         let mut found = scanned.recogniser.finish();
-        found.merge(reports);
-        // A report says exactly what the text says loosely.
-        if has_report {
-            let counts = std::mem::take(&mut found.counts);
-            let (mut first, mut rest): (Vec<_>, Vec<_>) =
-                counts.into_iter().partition(|counts| counts.source == "JUnit");
-            first.append(&mut rest);
-            found.counts = first;
-        }
+        found.add_reports(reports);
         disagreements(&mut found, verdict);
         let hints = hints::hints(verdict, &edges, bytes);
         let facts = compose::Facts {
@@ -171,7 +150,7 @@ impl Digester {
         Digest {
             text: composed.text,
             summary: Summary {
-                verdict: verdict.words(),
+                verdict: verdict.words.to_owned(),
                 bytes,
                 lines: scanned.lines,
                 failed: found.tests.iter().filter(|test| test.is_bad()).take(SUMMARY_MAX).cloned().collect(),

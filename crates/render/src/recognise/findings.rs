@@ -4,6 +4,7 @@ use std::collections::HashMap;
 
 use serde::Serialize;
 
+use crate::junit::ReportError;
 use crate::text::{Place, shorten};
 
 /// Most tests that are kept by name; the rest is only counted.
@@ -285,8 +286,36 @@ impl Findings {
         }
     }
 
-    /// Takes over what a report file says.
-    pub fn merge(&mut self, other: Self) {
+    /// Adds what a report file says, and why it was not read to its end.
+    pub fn add_report(&mut self, path: &str, found: Self, error: Option<ReportError>) {
+        if let Some(error) = error {
+            self.note(None, &format!("the report {path} {error}"));
+        }
+        self.merge(found);
+    }
+
+    /// Adds all reports to what the output says. They say exactly what the text says loosely, so they come first.
+    pub fn add_reports(&mut self, mut reports: Self) {
+        if !reports.tests.is_empty() {
+            let has_bad = reports.tests.iter().any(Test::is_bad);
+            self.tests.retain(|test| test.is_bad() && !has_bad);
+            self.by_name.clear();
+        }
+        reports.merge(Self { tests: std::mem::take(&mut self.tests), ..Self::default() });
+        reports.counts.append(&mut self.counts);
+        reports.notes.append(&mut self.notes);
+        reports.tests_left_out += self.tests_left_out;
+        *self = Self {
+            tests: reports.tests,
+            counts: reports.counts,
+            notes: reports.notes,
+            tests_left_out: reports.tests_left_out,
+            by_name: reports.by_name,
+            ..std::mem::take(self)
+        };
+    }
+
+    fn merge(&mut self, other: Self) {
         self.tests_left_out += other.tests_left_out;
         for test in other.tests {
             self.test(test);

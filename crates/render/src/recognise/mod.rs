@@ -80,9 +80,14 @@ impl Recogniser {
         }
     }
 
-    /// Whether the lines that follow matter, whatever is in them.
-    pub fn wants_more(&self) -> bool {
-        !matches!(self.open, Open::Nothing)
+    /// Whether the next line matters, whatever is in it.
+    pub fn wants_every_line(&self) -> bool {
+        self.is_thorough || !matches!(self.open, Open::Nothing)
+    }
+
+    /// Whether it looks for everything.
+    pub fn is_thorough(&self) -> bool {
+        self.is_thorough
     }
 
     /// Says which line without indentation came before, where not every line was given.
