@@ -48,8 +48,11 @@ impl fmt::Display for ReportError {
 
 impl std::error::Error for ReportError {}
 
-/// What the report says, and why it was not read to its end, if it was not.
-pub fn read(report: impl BufRead) -> (Findings, Option<ReportError>) {
+/// What a report says, and why it was not read to its end, if it was not.
+pub type Report = (Findings, Option<ReportError>);
+
+/// Reads a report as far as it can be read.
+pub fn read(report: impl BufRead) -> Report {
     let piece = Rc::new(Cell::new(0));
     let bounded = Bounded { inner: report, piece: piece.clone(), total: 0 };
     let mut reader = Reader::from_reader(bounded);

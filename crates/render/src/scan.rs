@@ -128,11 +128,6 @@ impl Scanner {
         }
     }
 
-    /// The report files that were named so far.
-    pub(crate) fn mentions(&self) -> Vec<String> {
-        self.recogniser.found().mentions.iter().map(|mention| mention.path.clone()).collect()
-    }
-
     /// Everything was given; what was found.
     pub fn findings(self) -> Findings {
         self.finish().recogniser.finish()

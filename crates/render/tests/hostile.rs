@@ -142,10 +142,11 @@ fn output_cannot_pass_for_a_verdict() {
 fn a_report_that_lies_or_is_broken_changes_no_verdict() {
     let mut digester = Digester::new(DigestOptions::default());
     digester.push(b"1 failed\n");
-    digester.report("a.xml", junit::read(&b"<testsuite><testcase name='a'/></testsuite>"[..]));
-    digester.report("b.xml", junit::read(&b"<testsuite><testcase name='b'"[..]));
-    let text = digester.finish(&failed()).text;
+    let reports =
+        [("a.xml", "<testsuite><testcase name='a'/></testsuite>"), ("b.xml", "<testsuite><testcase name='b'")];
+    let read = reports.map(|(name, xml)| (name.to_owned(), junit::read(xml.as_bytes())));
+    let text = digester.finish_with(&failed(), |_| read.into()).text;
     assert!(text.starts_with("FAILED exit 1 "), "{text}");
-    assert!(text.contains("tests 1 passed seen (JUnit)") || text.contains("tests 1 passed (JUnit)"), "{text}");
+    assert!(text.contains("tests 1 passed (JUnit"), "{text}");
     assert!(text.contains("note: the report b.xml is not well-formed"), "{text}");
 }

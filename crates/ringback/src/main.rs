@@ -5,6 +5,7 @@ mod explain;
 mod hook;
 #[cfg(feature = "mcp")]
 mod mcp;
+mod output;
 mod render;
 mod spool;
 

@@ -2,7 +2,7 @@
 
 use super::edges::{Edges, Shown};
 use super::verdict::Verdict;
-use crate::recognise::{Counts, Findings, Severity, Test};
+use crate::recognise::{Findings, Severity, Test};
 use crate::text::{clip, shorten};
 
 /// Most lines of the begin, and of the end, where not all can be shown; fewer where all went well.
@@ -78,7 +78,7 @@ fn findings(page: &mut Page, facts: &Facts<'_>) {
         page.add(&format!("missing: bytes {from}–{to} of the output were not kept ({why})"));
     }
     for counts in &found.counts {
-        page.add(&format!("tests {}", counted(counts)));
+        page.add(&format!("tests {counts}"));
     }
     let bad: Vec<&Test> = found.tests.iter().filter(|test| test.is_bad()).collect();
     let mut shown = 0;
@@ -129,18 +129,6 @@ fn errors(page: &mut Page, facts: &Facts<'_>, bad: &[&Test]) {
         let line = format!("looks like an error, L{}: {}", first.output_line, first.text);
         page.add(&shorten(&line, OUR_LINE_BYTES));
     }
-}
-
-/// `212 passed, 2 failed (JUnit)`.
-fn counted(counts: &Counts) -> String {
-    let mut parts: Vec<String> = counts.passed.iter().map(|passed| format!("{passed} passed")).collect();
-    for (count, word) in [(counts.failed, "failed"), (counts.errored, "could not run"), (counts.skipped, "skipped")] {
-        if count > 0 {
-            parts.push(format!("{count} {word}"));
-        }
-    }
-    let so_far = if counts.is_partial { " seen" } else { "" };
-    format!("{}{so_far} ({})", if parts.is_empty() { "0".to_owned() } else { parts.join(", ") }, counts.source)
 }
 
 fn failed(test: &Test) -> String {

@@ -11,8 +11,8 @@ mod verdict;
 
 use serde::Serialize;
 
-use crate::junit::ReportError;
-use crate::recognise::{Counts, Diagnostic, Findings, Note, Recogniser, Suspect, Test};
+use crate::junit::Report;
+use crate::recognise::{Counts, Diagnostic, Findings, Mention, Note, Recogniser, Suspect, Test};
 use crate::render::Options;
 use crate::scan::{Scanned, Scanner, TAIL_BYTES};
 use edges::Edges;
@@ -92,14 +92,13 @@ pub struct Digester {
     head: Vec<u8>,
     bytes: u64,
     gaps: Vec<(u64, u64, String)>,
-    reports: Findings,
 }
 
 impl Digester {
     /// Begins before the first byte.
     pub fn new(options: DigestOptions) -> Self {
         let scanner = Scanner::new(Recogniser::new(false), options.columns, options.rows);
-        Self { options, scanner, head: Vec::new(), bytes: 0, gaps: Vec::new(), reports: Findings::default() }
+        Self { options, scanner, head: Vec::new(), bytes: 0, gaps: Vec::new() }
     }
 
     /// Takes the next bytes.
@@ -118,23 +117,23 @@ impl Digester {
         self.bytes += to.saturating_sub(from);
     }
 
-    /// Adds what a report file said.
-    pub fn report(&mut self, path: &str, (found, error): (Findings, Option<ReportError>)) {
-        self.reports.add_report(path, found, error);
-    }
-
-    /// The report files that the output named so far.
-    pub fn mentions(&self) -> Vec<String> {
-        self.scanner.mentions()
-    }
-
-    /// Everything was given.
+    /// Everything was given, and there are no report files.
     pub fn finish(self, verdict: &Verdict<'_>) -> Digest {
-        let Self { options, scanner, head, bytes, gaps, reports } = self;
+        self.finish_with(verdict, |_| Vec::new())
+    }
+
+    /// Everything was given. `reports` reads report files, for which it is given the names that the output mentions.
+    pub fn finish_with(
+        self,
+        verdict: &Verdict<'_>,
+        reports: impl FnOnce(&[Mention]) -> Vec<(String, Report)>,
+    ) -> Digest {
+        let Self { options, scanner, head, bytes, gaps } = self;
         let scanned = scanner.finish();
         let edges = edges(&options, &scanned, &head);
         let mut found = scanned.recogniser.finish();
-        found.add_reports(reports);
+        let read = reports(&found.mentions);
+        found.add_reports(read);
         disagreements(&mut found, verdict);
         let hints = hints::hints(verdict, &edges, bytes);
         let facts = compose::Facts {

@@ -1,10 +1,11 @@
 //! What was found in an output: tests, messages of compilers, lines that look like errors.
 
 use std::collections::HashMap;
+use std::fmt;
 
 use serde::Serialize;
 
-use crate::junit::ReportError;
+use crate::junit::Report;
 use crate::text::{Place, shorten};
 
 /// Most tests that are kept by name; the rest is only counted.
@@ -177,6 +178,19 @@ impl Counts {
     }
 }
 
+impl fmt::Display for Counts {
+    /// `212 passed, 2 failed (JUnit)`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let rest = [(self.failed, "failed"), (self.errored, "could not run"), (self.skipped, "skipped")];
+        let rest = rest.into_iter().filter(|(count, _)| *count > 0);
+        let parts = self.passed.map(|passed| (passed, "passed")).into_iter().chain(rest);
+        let parts: Vec<String> = parts.map(|(count, word)| format!("{count} {word}")).collect();
+        let counted = if parts.is_empty() { "none".to_owned() } else { parts.join(", ") };
+        let basis = if self.is_partial { ", no summary seen" } else { "" };
+        write!(f, "{counted} ({}{basis})", self.source)
+    }
+}
+
 /// A line that looks like an error, without a known format.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Suspect {
@@ -286,33 +300,25 @@ impl Findings {
         }
     }
 
-    /// Adds what a report file says, and why it was not read to its end.
-    pub fn add_report(&mut self, path: &str, found: Self, error: Option<ReportError>) {
-        if let Some(error) = error {
-            self.note(None, &format!("the report {path} {error}"));
+    /// Adds what report files say, by their names. They say exactly what the text says loosely, so they come first.
+    pub fn add_reports(&mut self, files: Vec<(String, Report)>) {
+        let mut reports = Self::default();
+        for (name, (found, error)) in files {
+            if let Some(error) = error {
+                reports.note(None, &format!("the report {name} {error}"));
+            }
+            reports.merge(found);
         }
-        self.merge(found);
-    }
-
-    /// Adds all reports to what the output says. They say exactly what the text says loosely, so they come first.
-    pub fn add_reports(&mut self, mut reports: Self) {
         if !reports.tests.is_empty() {
             let has_bad = reports.tests.iter().any(Test::is_bad);
             self.tests.retain(|test| test.is_bad() && !has_bad);
-            self.by_name.clear();
         }
-        reports.merge(Self { tests: std::mem::take(&mut self.tests), ..Self::default() });
+        let tests = std::mem::take(&mut self.tests);
+        reports.merge(Self { tests, tests_left_out: self.tests_left_out, ..Self::default() });
         reports.counts.append(&mut self.counts);
         reports.notes.append(&mut self.notes);
-        reports.tests_left_out += self.tests_left_out;
-        *self = Self {
-            tests: reports.tests,
-            counts: reports.counts,
-            notes: reports.notes,
-            tests_left_out: reports.tests_left_out,
-            by_name: reports.by_name,
-            ..std::mem::take(self)
-        };
+        (self.tests, self.by_name, self.tests_left_out) = (reports.tests, reports.by_name, reports.tests_left_out);
+        (self.counts, self.notes) = (reports.counts, reports.notes);
     }
 
     fn merge(&mut self, other: Self) {

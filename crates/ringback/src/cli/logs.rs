@@ -1,6 +1,6 @@
 //! `ringback logs`: the output of a task, from the file itself.
 
-use std::io::{self, BufWriter, Write};
+use std::io::{self, BufWriter, IsTerminal as _, Write};
 use std::time::Duration;
 
 use clap::Args;
@@ -10,13 +10,16 @@ use ringback_host::client::Client;
 use ringback_host::client::output::{Line, LineSink, Lines, Output, Piece, Stream};
 use ringback_host::quantity::millis;
 use ringback_host::wire::{Reply, Request, TaskObject};
+use ringback_render::digest::BUDGET_BYTES;
 use serde_json::{Value, json};
 
 use super::door::{self, Door};
 use super::follow::{self, OnInterrupt};
 use super::printer::{Choice, Printer};
+use super::rendered::{Printed, Selection};
 use super::value::{self, LineRange, Tail};
 use crate::explain::{Done, EXIT_INTERRUPTED, Failure};
+use crate::output::{self, Marks};
 use crate::render::json::document;
 
 /// How many lines -f begins with.
@@ -25,14 +28,21 @@ const FOLLOW_LINES: u64 = 50;
 const JSON_BYTES: u64 = 1 << 20;
 /// How much is scanned before we look whether enough was printed.
 const STRIDE_BYTES: u64 = 1 << 20;
+/// A digest is of the whole output.
+const DIGEST_ALONE: [&str; 11] =
+    ["follow", "tail", "lines", "offset", "limit", "stdout", "stderr", "since", "grep", "raw", "rendered"];
+/// How many rendered lines one JSON document carries.
+const JSON_LINES: usize = 5000;
 /// How many line starts are remembered for -n with a filter.
 const TAIL_LINES_MAX: u64 = 1 << 20;
 
 #[expect(clippy::struct_excessive_bools, reason = "each is an option of its own")]
 /// Print the output of a task
 ///
-/// Bytes are printed as they were written. Bytes that were not kept are marked with their exact range; with --raw the
-/// mark goes to stderr.
+/// On a terminal and with --rendered: what a person would have seen, without colours and redraws, equal lines in a row as
+/// one. Into a pipe and with --raw: bytes as they were written. Bytes that were not kept are marked with their exact range;
+/// with --raw the mark goes to stderr. Lines are counted in the raw output, whatever is printed of them, and keep their
+/// numbers while the task runs.
 #[derive(Debug, Args)]
 pub(crate) struct Logs {
     /// Id or unique prefix
@@ -64,6 +74,21 @@ pub(crate) struct Logs {
     /// Print the lines that match
     #[arg(long, value_name = "REGEX", value_parser = Regex::new)]
     grep: Option<Regex>,
+    /// Print N lines before and after each match too
+    #[arg(short = 'C', long, value_name = "N", requires = "grep", conflicts_with_all = ["raw", "follow"])]
+    context: Option<usize>,
+    /// Print the number of the raw line before each rendered line
+    #[arg(long, conflicts_with_all = ["raw", "follow", "timestamps", "stdout", "stderr"])]
+    numbers: bool,
+    /// Print what a person would have seen
+    #[arg(long, conflicts_with = "raw")]
+    rendered: bool,
+    /// Print what matters in a few hundred words: verdict, tests, first errors, begin and end
+    #[arg(long, conflicts_with_all = DIGEST_ALONE)]
+    digest: bool,
+    /// Print a digest of at most this many bytes
+    #[arg(long, value_name = "N", requires = "digest", default_value_t = BUDGET_BYTES, hide_default_value = true)]
+    budget: usize,
     /// Print the time before each line
     #[arg(long)]
     timestamps: bool,
@@ -82,7 +107,10 @@ impl Logs {
         let Reply::Task { task, .. } = client.call(Request::Show { id: self.id.clone() })? else {
             return Err(door::unexpected());
         };
-        let choice = self.choice(&task)?;
+        if self.digest {
+            return self.print_digest(door, &task);
+        }
+        let choice = Choice { rendered: self.is_rendered(door), ..self.choice(&task)? };
         let mut output = Output::open(&task)?;
         if self.follow && !task.has_ended() {
             let from = output.as_mut().map_or(Ok(0), |output| self.start(output, &choice, output.len()?))?;
@@ -97,15 +125,66 @@ impl Logs {
         match output {
             None if door.json => door::document(&report(&task, &Part::default()))?,
             None => door.note("no output yet"),
+            Some(mut output) if self.is_rendered(door) && !self.timestamps => {
+                self.print_rendered(door, &task, &mut output, choice)?;
+            }
             Some(mut output) if door.json => door::document(&self.json(&task, &mut output, choice)?)?,
             Some(mut output) => {
-                let printed = self.print(&mut output, choice, &mut BufWriter::new(io::stdout().lock()), u64::MAX)?;
+                let mut out = BufWriter::new(io::stdout().lock());
+                let printed = self.print(&task, &mut output, choice, &mut out, u64::MAX)?;
                 if !task.has_ended() {
                     warn_of_new_gaps(door, &mut client, &task, printed)?;
                 }
             }
         }
         Ok(if self.follow { self.exit_code(&task) } else { 0 })
+    }
+
+    /// Whether what a person would have seen is printed: on a terminal anything else could do things to it.
+    fn is_rendered(&self, door: Door) -> bool {
+        let is_asked = self.rendered || self.numbers || self.context.is_some();
+        is_asked || (!self.raw && !door.json && io::stdout().is_terminal())
+    }
+
+    fn print_digest(&self, door: Door, task: &TaskObject) -> Done {
+        let digest = output::digest(task, self.budget)?;
+        if door.json {
+            let summary = serde_json::to_value(&digest.summary).unwrap_or_default();
+            door::document(&document(json!({
+                "id": task.id, "state": task.state, "exit_code": task.exit_code, "text": digest.text, "summary": summary,
+            })))?;
+        } else {
+            door::out(&digest.text)?;
+        }
+        Ok(0)
+    }
+
+    fn print_rendered(&self, door: Door, task: &TaskObject, output: &mut Output, choice: Choice) -> io::Result<()> {
+        let tail = match self.tail {
+            Some(Tail::Lines(count)) => Some(count.min(TAIL_LINES_MAX)),
+            _ => None,
+        };
+        let from = self.begin(output)?;
+        let Choice { only, grep, lines, .. } = choice;
+        let (context, numbers) = (self.context.unwrap_or(0), self.numbers);
+        let selection = Selection { only, grep, context, lines, tail, from, limit: self.limit, numbers };
+        if !door.json {
+            return selection.print(task, output, &mut BufWriter::new(io::stdout().lock()));
+        }
+        let (mut list, mut next_line) = (Vec::new(), None);
+        selection.each(task, output, &mut |line| {
+            if list.len() < JSON_LINES {
+                let Printed { number, last_number, repeats, text, is_match } = line;
+                list.push(json!({
+                    "line": number, "last_line": last_number, "repeats": repeats, "text": text, "match": is_match,
+                }));
+            } else if next_line.is_none() {
+                next_line = Some(line.number);
+            }
+            Ok(())
+        })?;
+        let page = json!({ "id": task.id, "state": task.state, "lines": list, "next_line": next_line });
+        writeln!(io::stdout().lock(), "{}", document(page))
     }
 
     fn exit_code(&self, ended: &TaskObject) -> u8 {
@@ -127,21 +206,27 @@ impl Logs {
             ));
         }
         let (grep, lines, timestamps, raw) = (self.grep.clone(), self.lines, self.timestamps, self.raw);
-        Ok(Choice { only, grep, lines, timestamps, raw, events: None, apart: false })
+        Ok(Choice { only, grep, lines, timestamps, raw, ..Choice::default() })
+    }
+
+    /// The byte from which on there is something to choose from.
+    fn begin(&self, output: &mut Output) -> io::Result<u64> {
+        match (self.offset, self.since) {
+            (Some(offset), _) => Ok(offset),
+            (None, Some(age)) => {
+                let now = u64::try_from(Timestamp::now().as_millisecond()).unwrap_or(0);
+                output.offset_at(now.saturating_sub(millis(age)))
+            }
+            (None, None) => Ok(0),
+        }
     }
 
     /// Where printing begins.
     fn start(&self, output: &mut Output, choice: &Choice, end: u64) -> io::Result<u64> {
-        if let Some(offset) = self.offset {
-            return Ok(offset);
+        let since = self.begin(output)?;
+        if self.offset.is_some() {
+            return Ok(since);
         }
-        let since = match self.since {
-            Some(age) => {
-                let now = u64::try_from(Timestamp::now().as_millisecond()).unwrap_or(0);
-                output.offset_at(now.saturating_sub(millis(age)))?
-            }
-            None => 0,
-        };
         let tail = match self.tail.unwrap_or(if self.follow { Tail::Lines(FOLLOW_LINES) } else { Tail::All }) {
             Tail::All => 0,
             Tail::Lines(count) if choice.only.is_none() && choice.grep.is_none() => output.tail_start(count, end)?,
@@ -151,12 +236,26 @@ impl Logs {
     }
 
     /// Prints the chosen part, and stops soon after `budget` bytes were printed; says where it began and stopped.
-    fn print(&self, output: &mut Output, choice: Choice, out: &mut dyn Write, budget: u64) -> io::Result<(u64, u64)> {
+    fn print(
+        &self,
+        task: &TaskObject,
+        output: &mut Output,
+        choice: Choice,
+        out: &mut dyn Write,
+        budget: u64,
+    ) -> io::Result<(u64, u64)> {
         let length = output.len()?;
-        let from = self.start(output, &choice, length)?.min(length);
+        let (from, line) = match (choice.lines, choice.only) {
+            // What is before the first line is not read, if a mark is there.
+            (Some(range), None) if self.since.is_none() => {
+                let first = Marks::open(task, output)?.offset_of(output, range.from)?;
+                (first.unwrap_or(length), range.from)
+            }
+            _ => (self.start(output, &choice, length)?.min(length), 1),
+        };
         let end = from.saturating_add(self.limit.unwrap_or(u64::MAX)).min(length);
         let (labels, by_line) = (choice.needs_index(), choice.by_line());
-        let (mut printer, mut at) = (Printer::new(choice, out), from);
+        let (mut printer, mut at) = (Printer::starting_at(line, choice, out), from);
         while at < end && !printer.is_done() && printer.written() < budget {
             let stride = if by_line { STRIDE_BYTES } else { STRIDE_BYTES.min(budget - printer.written()) };
             at = match output.scan(at..end.min(at + stride), labels, &mut |piece| printer.piece(piece))? {
@@ -178,7 +277,7 @@ impl Logs {
         let budget = self.limit.unwrap_or(JSON_BYTES);
         let choice = Choice { raw: true, ..choice };
         let gaps: Vec<_> = output.gaps().iter().map(|gap| json!([gap.from, gap.to, gap.why])).collect();
-        let (from, stopped) = self.print(output, choice, &mut bytes, budget)?;
+        let (from, stopped) = self.print(task, output, choice, &mut bytes, budget)?;
         Ok(report(task, &Part { from, stopped, total: output.len()?, bytes, gaps }))
     }
 }

@@ -4,6 +4,7 @@ mod ack;
 mod completions;
 mod daemon;
 mod demo;
+mod diagnostics;
 mod doctor;
 pub(crate) mod door;
 mod follow;
@@ -18,6 +19,8 @@ mod printer;
 mod prune;
 mod ps;
 mod release;
+mod rendered;
+mod results;
 mod retry;
 mod rm;
 mod run;
@@ -59,6 +62,8 @@ Start and look:
   demo         Show the main job on real processes, in a home of its own
 
 More:
+  results      List the tests of a task and how they ended
+  diagnostics  List what compilers and crashes said in the output of a task
   ack          Mark notices as heard
   release      Turn awaited tasks into services of the session
   session      End a session, or tie its end to a process or a lease
@@ -108,6 +113,8 @@ enum Verb {
     Retry(retry::Retry),
     Doctor(doctor::Doctor),
     Demo(demo::Demo),
+    Results(results::Results),
+    Diagnostics(diagnostics::Diagnostics),
     Ack(ack::Ack),
     Release(release::Release),
     Session(session::Session),
@@ -151,6 +158,8 @@ fn perform(verb: Verb, door: Door) -> Done {
         Verb::Retry(retry) => retry.perform(door),
         Verb::Doctor(doctor) => doctor.perform(door),
         Verb::Demo(demo) => demo.perform(door),
+        Verb::Results(results) => results.perform(door),
+        Verb::Diagnostics(diagnostics) => diagnostics.perform(door),
         Verb::Ack(ack) => ack.perform(door),
         Verb::Release(release) => release.perform(door),
         Verb::Session(session) => session.perform(door),

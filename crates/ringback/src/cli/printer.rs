@@ -5,6 +5,7 @@ use std::io::{self, Write};
 use jiff::Timestamp;
 use regex::bytes::Regex;
 use ringback_host::client::output::{Gap, Line, LineSink, Lines, Piece, Stream};
+use ringback_render::{Options, render_all};
 use serde_json::{Value, json};
 
 use super::value::LineRange;
@@ -12,6 +13,7 @@ use crate::render::clean;
 use crate::render::json::document;
 
 /// What of an output is printed, and how.
+#[expect(clippy::struct_excessive_bools, reason = "each is an option of its own")]
 #[derive(Debug, Default)]
 pub(super) struct Choice {
     /// Only this stream.
@@ -26,6 +28,8 @@ pub(super) struct Choice {
     pub(super) raw: bool,
     /// One JSON document per line, for the task of this id.
     pub(super) events: Option<String>,
+    /// Each line as a person would have seen it, for a terminal that must come to no harm.
+    pub(super) rendered: bool,
     /// stderr of the task goes to our stderr.
     pub(super) apart: bool,
 }
@@ -33,7 +37,7 @@ pub(super) struct Choice {
 impl Choice {
     /// Whether lines must be put together.
     pub(super) fn by_line(&self) -> bool {
-        self.grep.is_some() || self.lines.is_some() || self.timestamps || self.events.is_some()
+        self.grep.is_some() || self.lines.is_some() || self.timestamps || self.events.is_some() || self.rendered
     }
 
     /// Whether streams or times matter.
@@ -66,13 +70,18 @@ struct Page<'a> {
 impl<'a> Printer<'a> {
     /// A printer of these choices.
     pub(super) fn new(choice: Choice, out: &'a mut dyn Write) -> Self {
+        Self::starting_at(1, choice, out)
+    }
+
+    /// The same, where the first byte begins this line.
+    pub(super) fn starting_at(line: u64, choice: Choice, out: &'a mut dyn Write) -> Self {
         let lines = Lines::new(choice.only);
         Self {
             lines,
             page: Page {
                 choice,
                 out,
-                number: 0,
+                number: line - 1,
                 at_line_start: true,
                 past_end: false,
                 line_ended: true,
@@ -161,6 +170,8 @@ impl Page<'_> {
 impl LineSink for Page<'_> {
     fn line(&mut self, line: Line<'_>) -> io::Result<()> {
         self.seen = line.offset + line.bytes.len() as u64;
+        let rendered = self.choice.rendered.then(|| render_all(line.bytes, &Options { rows: 1, ..Options::default() }));
+        let line = Line { bytes: rendered.as_deref().map_or(line.bytes, str::as_bytes), ..line };
         if !self.is_chosen(&line) {
             return Ok(());
         }
@@ -181,7 +192,6 @@ impl LineSink for Page<'_> {
 
     fn gap(&mut self, gap: &Gap) -> io::Result<()> {
         self.seen = gap.to;
-        self.line_ended = true;
         if let Some(task) = &self.choice.events {
             let event = json!({ "event": "gap", "task": task, "from": gap.from, "to": gap.to, "why": gap.why });
             return writeln!(self.out, "{}", document(event));

@@ -6,5 +6,6 @@ mod follow;
 mod home;
 mod inbox;
 mod logs;
+mod output;
 mod watch;
 mod words;

@@ -1,0 +1,78 @@
+//! `ringback results`: the tests that a task ran, as its output and its report files say.
+
+use clap::Args;
+use ringback_host::wire::{Reply, Request, TaskObject};
+use ringback_render::recognise::{Counts, Findings, Status, Test};
+use serde_json::json;
+
+use super::door::{self, Door};
+use crate::explain::Done;
+use crate::output;
+use crate::render::json::document;
+use crate::render::style::{Style, Tone};
+use crate::render::{clean, task as render};
+
+/// List the tests of a task and how they ended
+///
+/// Tests are read from the report files that the task wrote (of `JUnit`'s form) and from the output of known runners. The verdict
+/// is the exit status; what is listed adds to it.
+#[derive(Debug, Args)]
+pub(crate) struct Results {
+    /// Id or unique prefix
+    id: String,
+    /// List the tests that passed or were skipped too
+    #[arg(long)]
+    all: bool,
+}
+
+impl Results {
+    /// Lists them.
+    pub(crate) fn perform(self, door: Door) -> Done {
+        let Reply::Task { task, .. } = door::client(None)?.call(Request::Show { id: self.id })? else {
+            return Err(door::unexpected());
+        };
+        let found = output::findings(&task)?;
+        let tests: Vec<&Test> = found.tests.iter().filter(|test| self.all || test.is_bad()).collect();
+        if door.json {
+            door::document(&document(json!({
+                "id": task.id, "state": task.state, "exit_code": task.exit_code, "verdict": render::verdict(&task),
+                "recognised": !found.counts.is_empty(), "counts": found.counts, "tests": tests,
+                "tests_left_out": found.tests_left_out, "notes": found.notes,
+            })))?;
+            return Ok(0);
+        }
+        door::out_lines(page(&task, &found, &tests, door::style()).into_iter())?;
+        Ok(0)
+    }
+}
+
+fn page(task: &TaskObject, found: &Findings, tests: &[&Test], style: Style) -> Vec<String> {
+    let mut lines = vec![render::verdict(task)];
+    if found.counts.is_empty() {
+        lines.push("no test results were recognised, which says nothing about how the tests went".to_owned());
+    }
+    lines.extend(found.counts.iter().map(Counts::to_string));
+    for test in tests {
+        let (word, tone) = match test.status {
+            Status::Passed => ("passed ", Tone::Good),
+            Status::Failed => ("FAILED ", Tone::Bad),
+            Status::Skipped => ("skipped", Tone::Dim),
+            Status::Errored => ("ERROR  ", Tone::Bad),
+        };
+        let time = test.duration_ms.map_or(String::new(), |ms| format!("  {ms}ms"));
+        let line = test.output_line.map_or(String::new(), |line| format!("  L{line}"));
+        lines.push(format!("{} {}{time}{line}{}", style.paint(tone, word), clean::line(&test.name), place(test)));
+        lines.extend(test.message.iter().map(|message| format!("        {}", clean::line(message))));
+    }
+    if found.tests_left_out > 0 {
+        lines.push(format!("and {} more tests", found.tests_left_out));
+    }
+    lines.extend(found.notes.iter().map(|note| format!("note: {}", clean::line(&note.text))));
+    lines
+}
+
+fn place(test: &Test) -> String {
+    let Some(path) = &test.path else { return String::new() };
+    let line = test.line.map_or(String::new(), |line| format!(":{line}"));
+    format!("  {}{line}", clean::line(path))
+}

@@ -1,0 +1,58 @@
+//! The digest of a task, and everything that was recognised in its output and its reports.
+
+use std::io;
+
+use ringback_host::client::output::{Output, Piece};
+use ringback_host::wire::TaskObject;
+use ringback_render::digest::DigestOptions;
+use ringback_render::recognise::{Findings, Recogniser};
+use ringback_render::scan::Scanner;
+use ringback_render::{Digest, Digester, Options, Verdict};
+
+use super::reports;
+use crate::render::task as words;
+
+/// The digest of a task, in at most `budget` bytes.
+pub(crate) fn digest(task: &TaskObject, budget: usize) -> io::Result<Digest> {
+    let mut digester = Digester::new(DigestOptions { budget, ..DigestOptions::default() });
+    pieces(task, &mut |piece| match piece {
+        Piece::Bytes { bytes, .. } => digester.push(bytes),
+        Piece::Gap(gap) => digester.gap(gap.from, gap.to, &gap.why),
+    })?;
+    let words = words::verdict(task);
+    let verdict = Verdict {
+        words: &words,
+        id: &task.id,
+        command: &task.command.display,
+        script: task.command.script.as_deref(),
+        has_ended: task.has_ended(),
+        exit_code: if task.state == "exited" { task.exit_code } else { None },
+        silence_ms: task.silence_ms,
+        is_pty: false,
+    };
+    Ok(digester.finish_with(&verdict, |mentions| reports::read_all(task, mentions)))
+}
+
+/// Every test and every message that is recognised.
+pub(crate) fn findings(task: &TaskObject) -> io::Result<Findings> {
+    let mut scanner = Scanner::new(Recogniser::new(true), None, Options::ROWS);
+    pieces(task, &mut |piece| {
+        if let Piece::Bytes { bytes, .. } = piece {
+            scanner.push(bytes);
+        }
+    })?;
+    let mut found = scanner.findings();
+    let reports = reports::read_all(task, &found.mentions);
+    found.add_reports(reports);
+    Ok(found)
+}
+
+fn pieces(task: &TaskObject, take: &mut dyn FnMut(Piece<'_>)) -> io::Result<()> {
+    let Some(mut output) = Output::open(task)? else { return Ok(()) };
+    let end = output.len()?;
+    output.scan(0..end, false, &mut |piece| {
+        take(piece);
+        Ok(())
+    })?;
+    Ok(())
+}
