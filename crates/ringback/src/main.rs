@@ -7,6 +7,7 @@ mod hook;
 mod mcp;
 mod output;
 mod render;
+mod setup;
 mod spool;
 
 use std::process::ExitCode;

@@ -21,7 +21,7 @@ const EXIT_HOOK_FAILED: u8 = 1;
 pub(crate) struct Hook {
     // Any text is taken here: a wrong command line exits with 2, which would speak to the model.
     /// Which: claude-wait, claude-stop, claude-prompt, claude-start, claude-end, codex-stop, codex-prompt, codex-start,
-    /// codex-end, gemini-after, gemini-before or cursor-stop
+    /// codex-end, gemini-after, gemini-before, opencode-wait or cursor-stop
     #[arg(value_name = "HOOK")]
     which: String,
     /// Speak for this session too (can be repeated)

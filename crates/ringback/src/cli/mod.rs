@@ -26,6 +26,7 @@ mod rm;
 mod run;
 mod send;
 mod session;
+mod setup;
 mod show;
 mod spool;
 mod stats;
@@ -71,6 +72,7 @@ More:
   prune        Forget old ended tasks that nobody has still to hear of
   stats        Show counts of the daemon, or what tasks used
   mcp          Serve an agent over MCP on stdin and stdout
+  setup        Make agents use ringback: MCP server, hooks and plugins, in their own settings
   hook         Tell an agent of endings at its own events (installed by `ringback setup`)
   spool        Serve requests that are files in a folder, for agents that can only write files
   daemon       Run, stop or restart the daemon, or show its status
@@ -121,6 +123,7 @@ enum Verb {
     Rm(rm::Rm),
     Prune(prune::Prune),
     Stats(stats::Stats),
+    Setup(setup::Setup),
     Hook(hook::Hook),
     Spool(spool::Spool),
     Daemon(daemon::Daemon),
@@ -166,6 +169,7 @@ fn perform(verb: Verb, door: Door) -> Done {
         Verb::Rm(rm) => rm.perform(door),
         Verb::Prune(prune) => prune.perform(door),
         Verb::Stats(stats) => stats.perform(door),
+        Verb::Setup(setup) => setup.perform(door),
         Verb::Hook(hook) => hook.perform(door),
         Verb::Spool(spool) => spool.perform(door),
         Verb::Daemon(daemon) => daemon.perform(door),

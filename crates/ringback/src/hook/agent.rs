@@ -38,7 +38,7 @@ enum Answer {
     Nothing,
 }
 
-const HOOKS: [Hook; 12] = [
+const HOOKS: [Hook; 13] = [
     Hook { name: "claude-wait", act: Act::Await, answer: Answer::Nothing },
     Hook { name: "claude-stop", act: Act::Hold, answer: Answer::Decision("block") },
     Hook { name: "claude-prompt", act: Act::Add, answer: Answer::Context("UserPromptSubmit") },
@@ -50,6 +50,7 @@ const HOOKS: [Hook; 12] = [
     Hook { name: "codex-end", act: Act::Leave, answer: Answer::Nothing },
     Hook { name: "gemini-after", act: Act::Hold, answer: Answer::Decision("deny") },
     Hook { name: "gemini-before", act: Act::Add, answer: Answer::Context("BeforeAgent") },
+    Hook { name: "opencode-wait", act: Act::Await, answer: Answer::Nothing },
     Hook { name: "cursor-stop", act: Act::Hold, answer: Answer::FollowUp },
 ];
 

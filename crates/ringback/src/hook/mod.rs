@@ -36,6 +36,6 @@ pub(crate) fn perform(hook: Hook, event: &Event, options: &Options) -> Done {
         Act::Add => told::add(hook, event, options),
         Act::Recap => session::recap(hook, event, options),
         Act::Leave => session::leave(event, options),
-        Act::Await => wait::await_end(event),
+        Act::Await => wait::await_end(hook, event),
     }
 }

@@ -7,16 +7,15 @@ use ringback_host::client::{Client, ClientError};
 use ringback_host::wire::{Notice, Reply, Request, TaskObject, Until};
 use ringback_sys::watch::poll;
 
+use super::agent::Hook;
 use super::event::Event;
 use super::speech::speech;
 use super::told::{Wish, acknowledge, claim, client};
 use crate::cli::door::{caller, tasks};
 use crate::explain::{Done, Failure};
 
-/// Wakes the agent: what stands on stderr is read to the model (Claude Code, `asyncRewake`).
+/// Wakes the agent: what stands on stderr is read to the model (Claude Code's `asyncRewake`, our plugin of opencode).
 const EXIT_WAKE: u8 = 2;
-/// Who claims.
-const RUNG: &str = "claude-wait";
 /// How long endings are gathered, so that many at once are one turn.
 const GATHER: Duration = Duration::from_millis(250);
 /// How long an agent that took the task for one of its own is left to hear of the end by itself: it looks every five
@@ -24,7 +23,7 @@ const GATHER: Duration = Duration::from_millis(250);
 const HEAD_START: Duration = Duration::from_secs(12);
 
 /// Waits, and wakes or not.
-pub(super) fn await_end(event: &Event) -> Done {
+pub(super) fn await_end(hook: Hook, event: &Event) -> Done {
     let ids = event.answered_ids();
     if ids.is_empty() || is_other_command(event) {
         return Ok(0);
@@ -43,7 +42,7 @@ pub(super) fn await_end(event: &Event) -> Done {
         let ended = wait_for_one(&mut waiter, &left)?;
         left.retain(|id| !ended.contains(id));
         pause(if own { HEAD_START } else { GATHER })?;
-        if let Some(notices) = take(&mut waiter, &ended, own)? {
+        if let Some(notices) = take(hook, &mut waiter, &ended, own)? {
             say(&notices, &left)?;
             acknowledge(&mut waiter, &notices)?;
             return Ok(EXIT_WAKE);
@@ -71,7 +70,7 @@ fn is_taken_for_own(event: &Event) -> bool {
 /// Those of the tasks that are this session's, or were started by this very call. One that has ended already is among
 /// them: its end may have been too quick for the answer.
 fn started(client: &mut Client, ids: &[String], session: &str, event: &Event) -> Result<Vec<TaskObject>, Failure> {
-    let by_call = event.text("tool_name").starts_with("mcp__");
+    let by_call = event.text("tool_name") != "Bash";
     let mut found = Vec::new();
     for (at, id) in ids.iter().enumerate() {
         match client.call(Request::Show { id: id.clone() }) {
@@ -97,13 +96,13 @@ fn endings() -> Wish {
 
 /// Claims the endings of these tasks, and with them all others of the session, so that many at once are one turn; nothing
 /// if the session has heard of them. While somebody else is about to speak of one, it is waited for whether he does.
-fn take(client: &mut Client, ended: &[String], own: bool) -> Result<Option<Vec<Notice>>, Failure> {
+fn take(hook: Hook, client: &mut Client, ended: &[String], own: bool) -> Result<Option<Vec<Notice>>, Failure> {
     loop {
         let wish = Wish { tasks: ended.to_vec(), ..endings() };
-        let (mut claimed, held_ms) = claim(client, RUNG, wish)?;
+        let (mut claimed, held_ms) = claim(client, hook.name, wish)?;
         if !claimed.is_empty() {
             if !own {
-                claimed.extend(claim(client, RUNG, endings())?.0);
+                claimed.extend(claim(client, hook.name, endings())?.0);
             }
             return Ok(Some(claimed));
         }
