@@ -1,7 +1,8 @@
-//! Figures of the keeper, for people to read: `cargo test --release -p ringback-sys --test keeper_measure -- --ignored --nocapture`.
-
+//! Figures of the keeper, for people to read: `cargo bench -p ringback-sys`, perhaps with the name of one.
+#![expect(clippy::unwrap_used, reason = "a measurement that cannot set up its task has failed")]
 #![expect(clippy::cast_precision_loss, reason = "figures for people")]
 
+#[path = "../tests/support/mod.rs"]
 mod support;
 
 use std::fs::{self, File};
@@ -10,6 +11,27 @@ use std::time::{Duration, Instant};
 
 use ringback_sys::form::record::Phase;
 use support::{Order, Task, code};
+
+fn main() {
+    let wanted: Vec<String> = std::env::args().skip(1).collect();
+    // Cargo says so when it measures; when it tests, it runs this program too.
+    if !wanted.iter().any(|word| word == "--bench") {
+        return;
+    }
+    let measures: [(&str, fn()); 5] = [
+        ("start", how_long_a_start_takes),
+        ("memory", how_much_a_thousand_keepers_have),
+        ("copy", how_fast_output_is_copied),
+        ("stop", how_long_a_stop_of_two_thousand_takes),
+        ("deaths", how_many_deaths_the_output_survives),
+    ];
+    let named = wanted.iter().any(|word| !word.starts_with("--"));
+    for (name, measure) in measures {
+        if !named || wanted.iter().any(|word| word == name) {
+            measure();
+        }
+    }
+}
 
 /// The middle of several measurements.
 fn median(mut times: Vec<Duration>) -> Duration {
@@ -27,8 +49,6 @@ fn time(mut work: impl FnMut()) -> Duration {
     median(times.collect())
 }
 
-#[test]
-#[ignore = "a measurement"]
 fn how_long_a_start_takes() {
     let bare = (0..200).map(|_| {
         let began = Instant::now();
@@ -62,8 +82,6 @@ fn how_long_a_start_takes() {
     );
 }
 
-#[test]
-#[ignore = "a measurement"]
 fn how_much_a_thousand_keepers_have() {
     let tasks: Vec<Task> = (0..1000).map(|_| Order::new(&["sleep", "600"]).start()).collect();
     for task in &tasks {
@@ -82,8 +100,6 @@ fn how_much_a_thousand_keepers_have() {
     println!("the file has {} bytes", ringback_sys::image::bytes().len());
 }
 
-#[test]
-#[ignore = "a measurement"]
 fn how_fast_output_is_copied() {
     for (block, count) in [(80, 400_000_u64), (4096, 131_072), (65_536, 8192)] {
         let megabytes = (block * count) as f64 / 1e6;
@@ -105,8 +121,6 @@ fn how_fast_output_is_copied() {
     }
 }
 
-#[test]
-#[ignore = "a measurement"]
 fn how_long_a_stop_of_two_thousand_takes() {
     let branch = "sh -c 'for j in $(seq 49); do sleep 300 & done; echo; wait' &";
     let script = format!("trap '' TERM; for i in $(seq 40); do {branch} done; wait");
@@ -118,8 +132,6 @@ fn how_long_a_stop_of_two_thousand_takes() {
     }
 }
 
-#[test]
-#[ignore = "a measurement"]
 fn how_many_deaths_the_output_survives() {
     let length = 64 << 20;
     let mut deaths = 0;
