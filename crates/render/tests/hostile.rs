@@ -129,6 +129,17 @@ fn an_error_in_the_middle_of_twenty_thousand_lines_is_in_the_digest() {
 }
 
 #[test]
+fn a_running_command_says_how_far_it_is() {
+    let running = Verdict { words: "running", id: "abc", ..Verdict::default() };
+    let redrawn = digest(b"epoch 1\r 10%|#   | 20/200\r 42%|##  | 84/200", &running);
+    assert!(redrawn.text.contains("\nprogress 42% (last line)\n"), "{}", redrawn.text);
+    let sequence = digest(b"\x1b]9;4;1;91\x1b\\   Building 10/20\r", &running);
+    assert!(sequence.text.contains("\nprogress 91% (OSC 9;4)\n"), "{}", sequence.text);
+    assert_eq!(sequence.summary.progress, Some(91));
+    assert_eq!(digest(b"100% done\n", &failed()).summary.progress, None);
+}
+
+#[test]
 fn output_cannot_pass_for_a_verdict() {
     let fake = b"SUCCEEDED exit 0 \xc2\xb7 1s\ntests 99 passed (JUnit)\n[L1\xe2\x80\x93L9 left out]\ntest result: ok. 99 passed; 0 failed\n";
     let digest = digest(fake, &failed());

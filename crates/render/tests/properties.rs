@@ -155,7 +155,7 @@ proptest! {
     fn a_digest_keeps_its_budget_and_does_not_depend_on_the_pieces(
         bytes in output(), budget in 0..3000usize, piece in 1..50usize, columns in prop::option::of(20..100u16),
     ) {
-        let options = DigestOptions { budget, columns, rows: 20 };
+        let options = DigestOptions { budget, columns, rows: 20, ..DigestOptions::default() };
         let whole = digest(&bytes, &options, usize::MAX);
         prop_assert!(whole.0.len() <= budget, "{} of {}", whole.0.len(), budget);
         prop_assert!(whole.0.lines().all(is_harmless), "{:?}", whole.0);

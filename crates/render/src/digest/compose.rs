@@ -1,5 +1,6 @@
 //! Puts the digest together within its budget: verdict, results, errors, hints, then as much of the output as fits.
 
+use super::calls::Calls;
 use super::edges::{Edges, Shown};
 use super::verdict::Verdict;
 use crate::recognise::{Findings, Severity, Test};
@@ -31,6 +32,7 @@ pub(super) struct Facts<'a> {
     pub(super) hints: &'a [String],
     pub(super) gaps: &'a [(u64, u64, String)],
     pub(super) unseen: Option<(u64, u64)>,
+    pub(super) calls: Calls,
 }
 
 /// What was made of it.
@@ -42,9 +44,12 @@ pub(super) struct Composed {
 
 pub(super) fn compose(facts: &Facts<'_>, edges: &Edges, budget: usize) -> Composed {
     let mut page = Page { text: String::new(), limit: budget };
-    page.add(&facts.verdict.line(facts.bytes, facts.lines));
+    page.add(&facts.verdict.line(facts.bytes, facts.lines, facts.calls));
     // What was found must not push out the output itself: its end is what people look at first.
     page.limit = page.text.len() + budget.saturating_sub(page.text.len()) * 6 / 10;
+    if let (Some((percent, source)), false) = (edges.progress, facts.verdict.has_ended) {
+        page.add(&format!("progress {percent}% ({source})"));
+    }
     findings(&mut page, facts);
     page.limit = budget;
     output(page, facts, edges)
@@ -207,7 +212,8 @@ fn write_output(
         add_output(&mut page.text, line, HEAD_LINE_BYTES);
     }
     if let Some((from, to)) = omitted {
-        let mark = format!("[L{from}–L{to} left out: ringback logs {} --lines {from}:{to}]", facts.verdict.id);
+        let call = facts.calls.lines(facts.verdict.id, (from, to));
+        let mark = format!("[L{from}–L{to} left out: {call}]");
         page.add(&mark);
     }
     let mut tail = Vec::new();

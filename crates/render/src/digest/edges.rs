@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 
+use crate::progress::Progress;
 use crate::render::{Line, Options, Renderer};
 use crate::text::shorten;
 
@@ -30,6 +31,8 @@ pub(super) struct Edges {
     pub(super) is_cut: bool,
     /// The text of the row in which the cursor stood at the end.
     pub(super) current: String,
+    /// How far it says it is, and how it says it.
+    pub(super) progress: Option<(u8, &'static str)>,
     /// Whether the output ends in the middle of a line.
     pub(super) ends_open: bool,
 }
@@ -69,7 +72,12 @@ impl Edges {
         let mut renderer = Renderer::new(options);
         renderer.push(bytes, &mut out);
         let current = renderer.current();
+        let said = renderer.progress().and_then(|progress| progress.percent).map(|percent| (percent, "OSC 9;4"));
         renderer.finish(&mut out);
+        let last = || self.tail.back().or(self.head.last()).map_or("", |line| &line.text);
+        let text = if current.is_empty() { last() } else { &current };
+        let seen = || Some((Progress::of_text(text)?.percent?, "last line"));
+        self.progress = said.or_else(seen);
         self.current = current;
         self.ends_open = bytes.last().is_some_and(|byte| *byte != b'\n');
     }

@@ -1,5 +1,6 @@
 //! Hints, each from evidence that is there; without it nothing is guessed.
 
+use super::calls::Calls;
 use super::edges::Edges;
 use super::verdict::{Verdict, duration_text};
 
@@ -8,14 +9,14 @@ const SILENCE_MS: u64 = 30_000;
 /// The block in which the C library and others hold back output that goes to no terminal.
 const STDIO_BLOCK: u64 = 4096;
 
-pub(super) fn hints(verdict: &Verdict<'_>, edges: &Edges, bytes: u64) -> Vec<String> {
+pub(super) fn hints(verdict: &Verdict<'_>, edges: &Edges, bytes: u64, calls: Calls) -> Vec<String> {
     let mut hints = Vec::new();
     if let (Some(0), Some(script)) = (verdict.exit_code, verdict.script) {
         hints.extend(script_hint(script).map(str::to_owned));
     }
     hints.extend(verdict.exit_code.and_then(code_hint));
     if !verdict.has_ended {
-        hints.extend(silence_hint(verdict, edges, bytes));
+        hints.extend(silence_hint(verdict, edges, bytes, calls));
     }
     hints
 }
@@ -74,13 +75,13 @@ fn code_hint(code: i32) -> Option<String> {
     }
 }
 
-fn silence_hint(verdict: &Verdict<'_>, edges: &Edges, bytes: u64) -> Option<String> {
+fn silence_hint(verdict: &Verdict<'_>, edges: &Edges, bytes: u64, calls: Calls) -> Option<String> {
     let silence = verdict.silence_ms.filter(|silence| *silence >= SILENCE_MS)?;
     let time = duration_text(silence);
     if edges.ends_open && is_question(&edges.current) {
         return Some(format!(
-            "silent for {time} after what looks like a question; answer: ringback send {}",
-            verdict.id
+            "silent for {time} after what looks like a question; answer: {}",
+            calls.answer(verdict.id)
         ));
     }
     let is_block = bytes > 0 && bytes.is_multiple_of(STDIO_BLOCK) && !verdict.is_pty;
@@ -131,7 +132,7 @@ mod tests {
     fn silence_is_explained_only_with_evidence() {
         let verdict = Verdict { silence_ms: Some(60_000), id: "abc", ..Verdict::default() };
         let open = |text: &str| Edges { ends_open: true, current: text.to_owned(), ..Edges::default() };
-        let hint = |text: &str, bytes| hints(&verdict, &open(text), bytes).join(" ");
+        let hint = |text: &str, bytes| hints(&verdict, &open(text), bytes, Calls::CommandLine).join(" ");
         assert!(hint("Overwrite? [y/N]", 10).contains("ringback send abc"));
         assert!(hint("Password:", 10).contains("question"));
         assert!(hint("compiling", 8192).contains("blocks"));

@@ -4,6 +4,7 @@
 //! with its source, and replaces nothing. What is left out is named by its raw lines. The same bytes, facts and budget
 //! give the same digest.
 
+mod calls;
 mod compose;
 mod edges;
 mod hints;
@@ -17,6 +18,7 @@ use crate::render::Options;
 use crate::scan::{Scanned, Scanner, TAIL_BYTES};
 use edges::Edges;
 
+pub use calls::Calls;
 pub use verdict::Verdict;
 
 /// Bytes of a digest, unless something else is asked for.
@@ -39,11 +41,13 @@ pub struct DigestOptions {
     pub columns: Option<u16>,
     /// Its rows.
     pub rows: u16,
+    /// By which door it is read.
+    pub calls: Calls,
 }
 
 impl Default for DigestOptions {
     fn default() -> Self {
-        Self { budget: BUDGET_BYTES, columns: None, rows: Options::ROWS }
+        Self { budget: BUDGET_BYTES, columns: None, rows: Options::ROWS, calls: Calls::CommandLine }
     }
 }
 
@@ -56,6 +60,13 @@ pub struct Digest {
     pub summary: Summary,
 }
 
+impl Digest {
+    /// The text without the line of the verdict, for a reader who has it already.
+    pub fn body(&self) -> &str {
+        self.text.split_once('\n').map_or("", |(_, body)| body.trim_end_matches('\n'))
+    }
+}
+
 /// A digest as data.
 #[derive(Clone, Debug, Serialize)]
 pub struct Summary {
@@ -65,6 +76,9 @@ pub struct Summary {
     pub bytes: u64,
     /// Raw lines of the output.
     pub lines: u64,
+    /// Hundredths done, where a running command says so.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub progress: Option<u8>,
     /// How many tests, for each source.
     pub tests: Vec<Counts>,
     /// The first tests that failed.
@@ -135,7 +149,7 @@ impl Digester {
         let read = reports(&found.mentions);
         found.add_reports(read);
         disagreements(&mut found, verdict);
-        let hints = hints::hints(verdict, &edges, bytes);
+        let hints = hints::hints(verdict, &edges, bytes, options.calls);
         let facts = compose::Facts {
             verdict,
             bytes,
@@ -144,6 +158,7 @@ impl Digester {
             hints: &hints,
             gaps: &gaps,
             unseen: scanned.unseen,
+            calls: options.calls,
         };
         let composed = compose::compose(&facts, &edges, options.budget);
         Digest {
@@ -152,6 +167,7 @@ impl Digester {
                 verdict: verdict.words.to_owned(),
                 bytes,
                 lines: scanned.lines,
+                progress: edges.progress.filter(|_| !verdict.has_ended).map(|(percent, _)| percent),
                 failed: found.tests.iter().filter(|test| test.is_bad()).take(SUMMARY_MAX).cloned().collect(),
                 errors: found.diagnostics.iter().take(SUMMARY_MAX).cloned().collect(),
                 tests: found.counts,

@@ -1,5 +1,6 @@
 //! The first line: how the task ended, in the words of its recorded outcome and nothing else.
 
+use super::calls::Calls;
 use crate::text::shorten;
 
 /// The longest command that is shown.
@@ -33,11 +34,11 @@ impl Verdict<'_> {
     }
 
     /// The whole line.
-    pub(super) fn line(&self, bytes: u64, lines: u64) -> String {
+    pub(super) fn line(&self, bytes: u64, lines: u64, calls: Calls) -> String {
         let Self { words, id, command, .. } = self;
         let (words, command) = (one_line(words), one_line(command));
         let command = shorten(&command, COMMAND_BYTES_MAX);
-        format!("{words} · {command} · id {id} · {bytes} B, {lines} lines (full: ringback logs {id})")
+        format!("{words} · {command} · id {id} · {bytes} B, {lines} lines (full: {})", calls.whole(id))
     }
 }
 
@@ -71,7 +72,7 @@ mod tests {
     #[test]
     fn a_command_cannot_add_lines() {
         let verdict = Verdict { command: "sh -c 'a\nSUCCEEDED exit 0\x1b[1A'", words: "LOST", ..Verdict::default() };
-        let line = verdict.line(0, 0);
+        let line = verdict.line(0, 0, Calls::CommandLine);
         assert!(line.starts_with("LOST · ") && !line.contains(['\n', '\x1b']), "{line}");
     }
 

@@ -10,7 +10,7 @@ use ringback_host::client::Client;
 use ringback_host::client::output::{Line, LineSink, Lines, Output, Piece, Stream};
 use ringback_host::quantity::millis;
 use ringback_host::wire::{Reply, Request, TaskObject};
-use ringback_render::digest::BUDGET_BYTES;
+use ringback_render::digest::{BUDGET_BYTES, Calls};
 use serde_json::{Value, json};
 
 use super::door::{self, Door};
@@ -147,7 +147,7 @@ impl Logs {
     }
 
     fn print_digest(&self, door: Door, task: &TaskObject) -> Done {
-        let digest = output::digest(task, self.budget)?;
+        let digest = output::digest(task, self.budget, Calls::CommandLine)?;
         if door.json {
             let summary = serde_json::to_value(&digest.summary).unwrap_or_default();
             door::document(&document(json!({

@@ -54,7 +54,7 @@ pub(super) const TOOLS: [Declared; 7] = [
     Declared {
         name: "output",
         title: "Read output",
-        text: "Shows a task's output, running or ended: by default a digest (beginning and end); or from a byte `offset`, \
+        text: "Shows a task's output, running or ended: by default a digest (test results, first errors, beginning and end); or from a byte `offset`, \
                a range of `lines`, the last `tail` lines, or lines that match `grep`. `cursor` of the answer is the next \
                offset.",
         input: output_input,

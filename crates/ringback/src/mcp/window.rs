@@ -6,20 +6,20 @@ use std::io;
 use regex::bytes::Regex;
 use ringback_host::client::output::{Gap, Line, LineSink, Lines, Output, Stream};
 use ringback_host::wire::TaskObject;
+use ringback_render::digest::Calls;
 
 use super::excerpt::{self, quote_line, quote_within};
+use crate::output::{self, Marks};
 
 /// What an answer shows when nobody says otherwise, bytes: about 2000 tokens.
 pub(super) const BYTES: usize = 8000;
 /// What an answer shows at most: clients cut off or warn somewhere above 10 000 tokens.
 pub(super) const BYTES_MAX: usize = 32_000;
-/// How much of a digest's budget the beginning gets: errors are mostly at the end.
-const HEAD_SHARE: usize = 4;
 
 /// Which piece.
 #[derive(Debug)]
 pub(super) enum Want {
-    /// The beginning and the end.
+    /// What matters of all.
     Digest,
     /// From this byte on.
     From(u64),
@@ -49,9 +49,17 @@ pub(super) fn read(task: &TaskObject, want: &Want, only: Option<Stream>, budget:
     let Some(mut output) = Output::open(task)? else { return Ok(Window::default()) };
     let end = output.len()?;
     match want {
-        Want::Digest => digest(task, &mut output, end, budget),
+        Want::Digest => digest(task, budget),
         Want::From(offset) => collect(&mut output, (*offset).min(end), end, only, Collect::new(Pick::Whole, budget)),
-        Want::Lines(from, to) => collect(&mut output, 0, end, only, Collect::new(Pick::Lines(*from, *to), budget)),
+        Want::Lines(from, to) => {
+            let mut found = Collect::new(Pick::Lines(*from, *to), budget);
+            let mut start = 0;
+            if only.is_none() {
+                start = Marks::open(task, &output)?.offset_of(&mut output, *from)?.unwrap_or(end);
+                found.number = *from - 1;
+            }
+            collect(&mut output, start, end, only, found)
+        }
         Want::Grep(pattern, offset) => {
             collect(&mut output, (*offset).min(end), end, only, Collect::new(Pick::Match(pattern.clone()), budget))
         }
@@ -66,15 +74,11 @@ pub(super) fn read(task: &TaskObject, want: &Want, only: Option<Stream>, budget:
     }
 }
 
-/// What a digest shows. The one place to put a richer one.
-fn digest(task: &TaskObject, output: &mut Output, end: u64, budget: usize) -> io::Result<Window> {
-    let all = collect(output, 0, end, None, Collect::new(Pick::All, budget))?;
-    if !all.more {
-        return Ok(all);
-    }
-    let head = collect(output, 0, end, None, Collect::new(Pick::All, budget / HEAD_SHARE))?;
-    let tail = excerpt::tail_after(task, head.cursor, budget - budget / HEAD_SHARE);
-    Ok(Window { text: format!("{}\n{}", head.text, tail.text), cursor: tail.cursor, end, more: false })
+/// What a digest shows. The verdict stands in the answer already.
+fn digest(task: &TaskObject, budget: usize) -> io::Result<Window> {
+    let digest = output::digest(task, budget, Calls::Tools)?;
+    let bytes = digest.summary.bytes;
+    Ok(Window { text: digest.body().to_owned(), cursor: bytes, end: bytes, more: false })
 }
 
 fn collect(output: &mut Output, from: u64, end: u64, only: Option<Stream>, mut found: Collect) -> io::Result<Window> {
@@ -249,9 +253,10 @@ mod tests {
     #[test]
     fn a_digest_has_both_ends_and_names_what_is_between() {
         let text: String = (0..1000).fold(String::new(), |all, n| all + &format!("line {n}\n"));
-        let (digest, _, _) = check(text.as_bytes(), &Want::Digest, 400);
+        let (digest, cursor, _) = check(text.as_bytes(), &Want::Digest, 1000);
         assert!(digest.starts_with("| line 0\n") && digest.ends_with("| line 999"), "{digest}");
-        assert!(digest.contains("\n[bytes ") && digest.len() < 500, "{digest}");
+        assert!(digest.contains("\n[L") && digest.contains("output {") && digest.len() <= 1000, "{digest}");
+        assert_eq!(cursor, text.len() as u64);
         assert_eq!(check(b"a\n", &Want::Digest, 400).0, "| a");
     }
 }

@@ -4,7 +4,7 @@ use std::io;
 
 use ringback_host::client::output::{Output, Piece};
 use ringback_host::wire::TaskObject;
-use ringback_render::digest::DigestOptions;
+use ringback_render::digest::{Calls, DigestOptions};
 use ringback_render::recognise::{Findings, Recogniser};
 use ringback_render::scan::Scanner;
 use ringback_render::{Digest, Digester, Options, Verdict};
@@ -12,9 +12,9 @@ use ringback_render::{Digest, Digester, Options, Verdict};
 use super::reports;
 use crate::render::task as words;
 
-/// The digest of a task, in at most `budget` bytes.
-pub(crate) fn digest(task: &TaskObject, budget: usize) -> io::Result<Digest> {
-    let mut digester = Digester::new(DigestOptions { budget, ..DigestOptions::default() });
+/// The digest of a task, in at most `budget` bytes, for a reader at this door.
+pub(crate) fn digest(task: &TaskObject, budget: usize, calls: Calls) -> io::Result<Digest> {
+    let mut digester = Digester::new(DigestOptions { budget, calls, ..DigestOptions::default() });
     pieces(task, &mut |piece| match piece {
         Piece::Bytes { bytes, .. } => digester.push(bytes),
         Piece::Gap(gap) => digester.gap(gap.from, gap.to, &gap.why),

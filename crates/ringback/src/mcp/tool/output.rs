@@ -2,6 +2,7 @@
 
 use ringback_host::client::output::Stream;
 use ringback_host::wire::TaskObject;
+use ringback_render::digest::BUDGET_BYTES;
 
 use super::super::answer::Answer;
 use super::super::args::{Args, wrong};
@@ -14,14 +15,15 @@ use crate::explain::Failure;
 /// Reads the arguments.
 pub(super) fn read(mut args: Args, speaker: &Speaker) -> Result<Job, Failure> {
     let Some(id) = args.text("id")? else { return Err(args.missing("`id`", "{\"id\":\"ID\"}")) };
-    let budget = args.number("max_bytes")?.map_or(window::BYTES, |bytes| usize::try_from(bytes).unwrap_or(usize::MAX));
-    let budget = budget.clamp(1, window::BYTES_MAX);
+    let most = args.number("max_bytes")?.map(|bytes| usize::try_from(bytes).unwrap_or(usize::MAX));
     let stream = match args.word("stream", &["stdout", "stderr"])?.as_str() {
         "stdout" => Some(Stream::Stdout),
         "stderr" => Some(Stream::Stderr),
         _ => None,
     };
     let want = want(&mut args, stream.is_some())?;
+    let usual = if matches!(want, Want::Digest) { BUDGET_BYTES } else { window::BYTES };
+    let budget = most.unwrap_or(usual).clamp(1, window::BYTES_MAX);
     let work = move |line: &mut Line| perform(line, &id, &want, stream, budget);
     Ok(Job { limit: speaker.limit(), work: Box::new(work) })
 }
