@@ -9,6 +9,7 @@ use std::time::Duration;
 use serde::Deserialize;
 
 use crate::quantity::{self, QuantityError};
+use crate::sink::{self, RawSink, Sink};
 
 /// Longest config file that is read, bytes: a config is a page, not a data file.
 const CONFIG_BYTES_MAX: u64 = 1 << 20;
@@ -32,6 +33,8 @@ pub struct Config {
     pub shell: String,
     /// How long an awaited task may be silent before its session is told; nothing is for ever.
     pub stall_after: Option<Duration>,
+    /// Where notices are sent besides the inbox.
+    pub sinks: Vec<Sink>,
 }
 
 /// What happens to callers that are more confined than the daemon.
@@ -56,6 +59,7 @@ impl Default for Config {
             keep: Duration::from_hours(7 * 24),
             shell: "sh".to_owned(),
             stall_after: Some(Duration::from_millis(ringback_core::watch::STALL_MS)),
+            sinks: Vec::new(),
         }
     }
 }
@@ -97,7 +101,7 @@ impl ConfigError {
         match self {
             Self::Read { path, .. } => format!("make {} readable, or move it away to use the defaults", path.display()),
             Self::Invalid { .. } | Self::Value { .. } => {
-                "known keys: default_timeout, grace, max_output, max_running, confined, keep, shell, stall_after"
+                "known keys: default_timeout, grace, max_output, max_running, confined, keep, shell, stall_after, [[sink]]"
                     .to_owned()
             }
         }
@@ -115,6 +119,7 @@ struct Raw {
     keep: Option<String>,
     shell: Option<String>,
     stall_after: Option<String>,
+    sink: Vec<RawSink>,
 }
 
 impl Config {
@@ -176,6 +181,11 @@ impl Config {
                 Some(after) => Some(after).filter(|after| !after.is_zero()),
                 None => defaults.stall_after,
             },
+            sinks: sink::read(raw.sink).map_err(|message| ConfigError::Value {
+                path: path.to_owned(),
+                key: "sink",
+                message,
+            })?,
         })
     }
 }
@@ -215,6 +225,7 @@ mod tests {
             keep: Duration::from_hours(24),
             shell: "bash -e".to_owned(),
             stall_after: None,
+            sinks: Vec::new(),
         };
         assert_eq!(config, Ok(expected));
     }

@@ -5,5 +5,6 @@ pub mod config;
 pub mod daemon;
 pub mod home;
 pub mod quantity;
+pub mod sink;
 pub mod store;
 pub mod wire;

@@ -90,6 +90,11 @@ pub(crate) fn beside(path: &Path) -> io::Result<PathBuf> {
     Ok(path.with_file_name(new))
 }
 
+/// A file that is nowhere but in memory, and goes with its last descriptor (`memfd_create(2)`).
+pub fn memory(name: &str) -> io::Result<File> {
+    Ok(rustix::fs::memfd_create(name, rustix::fs::MemfdFlags::CLOEXEC)?.into())
+}
+
 /// Makes a FIFO that must not exist yet.
 pub fn fifo(path: &Path) -> io::Result<()> {
     rustix::fs::mkfifoat(CWD, path, Mode::from_raw_mode(FILE_MODE))?;

@@ -20,6 +20,7 @@ impl Daemon {
         let effects = self.board.open_for_business();
         self.apply(effects);
         self.adopt_sessions(boot)?;
+        self.adopt_outbox();
         self.close_round();
         Ok(())
     }

@@ -82,7 +82,11 @@ impl Daemon {
                 Err(error) => return self.troubles.note("look for dead children", &error),
             };
             let orphan = if self.keepers.remove(&dead) { None } else { identity::who(dead).ok() };
-            match (reap::take_in(dead), orphan) {
+            let taken = reap::take_in(dead);
+            if self.delivered(dead, taken.as_ref().ok().copied().flatten()) {
+                continue;
+            }
+            match (taken, orphan) {
                 (Ok(Some(status)), Some(who)) => self.orphans.remember(who, status),
                 (Ok(_), _) => {}
                 (Err(error), _) => return self.troubles.note("take in a dead child", &error),
@@ -117,13 +121,15 @@ impl Daemon {
             self.answer_late(key);
         }
         self.watch_due(now_ms);
+        self.outbox_due();
     }
 
     /// When the loop has to wake by itself, by the monotonic clock.
     fn next_wake_ms(&self) -> Option<u64> {
         let retry = self.round.retry_at_ms();
         let watches = self.watches.next_due().filter(|_| retry.is_none());
-        let times = [self.waits.next_due(), self.endings.next_due(), retry, watches];
+        let outbox = self.outbox.next_due().filter(|_| retry.is_none());
+        let times = [self.waits.next_due(), self.endings.next_due(), retry, watches, outbox];
         times.into_iter().flatten().min()
     }
 

@@ -13,6 +13,7 @@ mod drive;
 mod error;
 mod folder;
 mod live;
+mod outbox;
 mod pattern;
 mod round;
 mod run;
@@ -46,6 +47,7 @@ use crate::config::Config;
 use crate::home::Home;
 use crate::store::Store;
 use live::{Live, Orphans};
+use outbox::Outbox;
 use round::Round;
 use serve::Connections;
 use sessions::Endings;
@@ -72,6 +74,8 @@ struct Daemon {
     waits: Waits,
     /// Running tasks that are to be spoken of before they end.
     watches: Watches,
+    /// Notices on their way to sinks.
+    outbox: Outbox,
     /// Tells which of their outputs have grown.
     outputs: FilesWatch,
     feeds: BTreeMap<Token, Feed>,

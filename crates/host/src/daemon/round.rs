@@ -14,7 +14,7 @@ use ringback_sys::{process, signals};
 use super::crash::crash_point;
 use super::tell::{Say, Tell};
 use super::{Daemon, sight, view};
-use crate::store::{Record, StoreError, StoredStop};
+use crate::store::{OutboxRow, Record, StoreError, StoredStop};
 use crate::wire::Fault;
 
 /// How long after a failed commit it is tried again, milliseconds: a full disk does not empty itself faster.
@@ -48,6 +48,8 @@ pub(super) enum Act {
     Press(TaskId, Stop),
     /// Delete the folder of a removed task.
     Delete(TaskId),
+    /// Send a notice to a sink.
+    Deliver(Box<OutboxRow>),
 }
 
 impl Round {
@@ -130,8 +132,10 @@ impl Daemon {
                 Act::TakeOver(id) => self.take_over(id),
                 Act::Press(id, stop) => self.press(id, &stop),
                 Act::Delete(id) => self.delete(id),
+                Act::Deliver(row) => self.deliver(&row),
             }
         }
+        self.refresh_outbox();
         self.announce();
         self.tell_all(|_| true);
         self.drop_closed_connections();
@@ -180,6 +184,7 @@ impl Daemon {
                 | Record::Close { .. }
                 | Record::Stop { .. }
                 | Record::Notice(_)
+                | Record::Post(_)
                 | Record::Watched { .. } => self.round.records.push(record),
                 Record::Lease { .. }
                 | Record::Ack { .. }
@@ -189,7 +194,8 @@ impl Daemon {
                 | Record::Remove { .. } => {}
             }
         }
-        self.round.acts.retain(|act| !matches!(act, Act::Delete(_)));
+        self.round.acts.retain(|act| !matches!(act, Act::Delete(_) | Act::Deliver(_)));
+        self.forget_deliveries();
         // If nothing is left to be written, nothing is held up.
         let waits = !self.round.records.is_empty();
         self.round.retry_at_ms = waits.then(|| process::monotonic_ms() + RETRY_MS);
@@ -242,18 +248,14 @@ impl Daemon {
         let mut facts = sight::facts(&dir, record.as_ref(), outcome);
         facts.ended_ms = facts.ended_ms.or(Some(at_ms));
         let Some(live) = self.lives.get_mut(&id) else { return };
+        let session = live.row.session.clone();
         let mut text = notice_text(live, outcome, &facts, &dir);
         text += &unsearched
             .map(|(from, to)| format!("\nbytes {from}-{to} came too fast to be searched for what was watched"))
             .unwrap_or_default();
         live.row.facts = Some(facts.clone());
-        self.round.records.push(Record::Conclude {
-            id,
-            session: live.row.session.clone(),
-            facts: Box::new(facts),
-            at_ms,
-            text,
-        });
+        self.round.records.push(Record::Conclude { id, session: session.clone(), facts: Box::new(facts), at_ms, text });
+        self.post(id, &session, Kind::ToolResult);
         self.round.concluded.push(id);
     }
 

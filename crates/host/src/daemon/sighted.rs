@@ -62,7 +62,9 @@ impl Daemon {
                 sighting,
                 replaces: older.map(|older| older.seq),
             };
+            let session = notice.session.clone();
             self.round.records.push(Record::Notice(Box::new(notice)));
+            self.post(id, &session, kind);
             self.round.sighted(id, kind);
         }
     }

@@ -16,6 +16,7 @@ use ringback_sys::{files, image, lock, process, reap, signals, socket};
 use super::crash::crash_point;
 use super::error::{DaemonError, machine};
 use super::live::Orphans;
+use super::outbox::Outbox;
 use super::round::Round;
 use super::serve::Connections;
 use super::sessions::Endings;
@@ -96,6 +97,7 @@ impl Daemon {
             own: Confinement::own().map_err(machine("see how free this process is"))?,
             waits: Waits::default(),
             watches: Watches::default(),
+            outbox: Outbox::default(),
             outputs: FilesWatch::new().map_err(machine("watch files"))?,
             feeds: BTreeMap::new(),
             endings: Endings::default(),

@@ -49,6 +49,12 @@ impl Store {
         self.db.prepare_cached(&sql)?.query_row(values, |line| Ok(notice(line))).optional()?.transpose()
     }
 
+    /// Whether nobody has heard this notice.
+    pub fn is_unheard(&self, session: &str, seq: u64) -> Result<bool, StoreError> {
+        let mut statement = self.db.prepare_cached("SELECT 1 FROM notices WHERE session = ? AND seq = ?")?;
+        Ok(statement.exists(params![session, i64::try_from(seq).unwrap_or(i64::MAX)])?)
+    }
+
     /// How many notices nobody has heard, of one session or of all.
     pub fn unheard(&self, session: Option<&str>) -> Result<u64, StoreError> {
         let count: i64 = self
@@ -59,7 +65,8 @@ impl Store {
     }
 }
 
-fn notice(line: &Line<'_>) -> Result<NoticeRow, StoreError> {
+/// A notice from the first columns of a line.
+pub(super) fn notice(line: &Line<'_>) -> Result<NoticeRow, StoreError> {
     Ok(NoticeRow {
         seq: line.get::<_, i64>(0)?.unsigned_abs(),
         task: id_of(line.get(1)?),

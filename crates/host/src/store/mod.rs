@@ -7,6 +7,7 @@
 mod claim;
 mod inbox;
 mod open;
+mod outbox;
 mod read;
 pub mod row;
 mod sessions;
@@ -14,6 +15,7 @@ mod write;
 
 pub use claim::{Claim, LEASE_MS_MAX};
 pub use inbox::NoticeRow;
+pub use outbox::{OUTBOX_MAX, OutboxRow, Post};
 pub use read::{Found, Page};
 pub use row::{Asked, Facts, Row, StoredCommand, StoredOutcome, StoredStop, StoredWatch};
 pub use sessions::{LeaseRow, WatchRow};

@@ -39,6 +39,21 @@ const STEPS: &[&str] = &["
         PRIMARY KEY (session, seq)
     ) WITHOUT ROWID;
     CREATE INDEX notices_task ON notices (task);
+    CREATE TABLE outbox (
+        seq      INTEGER PRIMARY KEY,        -- order of delivery
+        sink     TEXT    NOT NULL,           -- name in the config
+        session  TEXT    NOT NULL,
+        notice   INTEGER NOT NULL,           -- its seq in the inbox, where it may be heard meanwhile
+        task     INTEGER NOT NULL,
+        kind     TEXT    NOT NULL,
+        at_ms    INTEGER NOT NULL,
+        text     TEXT    NOT NULL,
+        sighting BLOB,
+        tries    INTEGER NOT NULL DEFAULT 0,
+        due_ms   INTEGER NOT NULL,           -- wall clock of the next try
+        UNIQUE (sink, session, notice)
+    );
+    CREATE INDEX outbox_due ON outbox (sink, due_ms);
     CREATE TABLE sessions (
         name        TEXT PRIMARY KEY,
         notices     INTEGER NOT NULL DEFAULT 0,  -- the last seq given

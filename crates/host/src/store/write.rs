@@ -6,6 +6,7 @@ use rusqlite::{Connection, params};
 use serde::Serialize;
 
 use super::claim::{self, Claim};
+use super::outbox::{self, Post};
 use super::row::{Asked, Facts, StoredStop, StoredWatch};
 use super::{Store, StoreError};
 use crate::wire::Sighting;
@@ -55,6 +56,8 @@ pub enum Record {
         /// Where.
         watch: StoredWatch,
     },
+    /// The outbox changes.
+    Post(Post),
     /// A task's tree is gone.
     Close {
         /// Which.
@@ -168,6 +171,7 @@ fn write_one(db: &Connection, record: &Record) -> Result<Option<u64>, StoreError
         }
         Record::Conclude { id, session, facts, at_ms, text } => conclude(db, *id, session, facts, *at_ms, text)?,
         Record::Notice(notice) => sighted(db, notice)?,
+        Record::Post(post) => outbox::write(db, post)?,
         Record::Watched { id, watch } => {
             db.prepare_cached("UPDATE tasks SET watch = ? WHERE id = ?")?.execute(params![pack(watch)?, bits(*id)])?;
         }

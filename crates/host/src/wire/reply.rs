@@ -1,6 +1,7 @@
 //! What the daemon answers.
 
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 use super::task::TaskObject;
 
@@ -110,6 +111,25 @@ pub struct Notice {
     pub task: TaskObject,
     /// What was seen of it, where it is not its end. In JSON these fields stand beside the others.
     pub sighting: Sighting,
+}
+
+impl Notice {
+    /// The notice as one flat JSON object: the task's fields, then the notice's; `task` is the id.
+    pub fn flat(&self, session: &str) -> Value {
+        let mut all = serde_json::to_value(&self.task).unwrap_or_default();
+        all["seq"] = self.seq.into();
+        all["kind"] = self.kind.clone().into();
+        all["at"] = self.at.clone().into();
+        all["text"] = self.text.clone().into();
+        all["task"] = self.task.id.clone().into();
+        if let (Value::Object(all), Ok(Value::Object(sighting))) = (&mut all, serde_json::to_value(&self.sighting)) {
+            all.extend(sighting);
+        }
+        if self.task.session.is_empty() {
+            all["session"] = session.into();
+        }
+        all
+    }
 }
 
 /// What was seen of a running task. Which fields there are depends on the notice's kind.

@@ -10,6 +10,7 @@ use ringback_host::quantity::size_text;
 use ringback_host::wire::{Reply, Request, StatusObject};
 use serde_json::json;
 
+use super::deliver;
 use super::door::{self, Door, caller};
 use crate::explain::{Done, EXIT_FAILED, Failure};
 use crate::render::json::document;
@@ -36,6 +37,9 @@ enum Act {
     Stop,
     /// Show what it serves
     Status,
+    /// Hand one notice on (used by the daemon)
+    #[command(hide = true)]
+    Deliver,
     /// Replace it by one of this version, started from here; its tasks run on
     Restart,
 }
@@ -48,6 +52,7 @@ impl Daemon {
             Act::Stop => stop(door),
             Act::Status => status(door),
             Act::Restart => restart(door),
+            Act::Deliver => deliver::perform(),
         }
     }
 }

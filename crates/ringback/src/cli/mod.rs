@@ -3,6 +3,7 @@
 mod ack;
 mod completions;
 mod daemon;
+mod deliver;
 mod demo;
 mod diagnostics;
 mod doctor;

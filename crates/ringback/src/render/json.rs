@@ -32,19 +32,7 @@ pub(crate) fn tasks(tasks: &[TaskObject], timed_out: Option<bool>, faults: &[Fau
 
 /// A notice, flat: the task's fields, then the notice's; `task` is the id.
 pub(crate) fn notice(notice: &Notice, session: &str) -> Value {
-    let mut all = task(&notice.task);
-    all["seq"] = notice.seq.into();
-    all["kind"] = notice.kind.clone().into();
-    all["at"] = notice.at.clone().into();
-    all["text"] = notice.text.clone().into();
-    all["task"] = notice.task.id.clone().into();
-    if let (Value::Object(all), Ok(Value::Object(sighting))) = (&mut all, serde_json::to_value(&notice.sighting)) {
-        all.extend(sighting);
-    }
-    if notice.task.session.is_empty() {
-        all["session"] = session.into();
-    }
-    all
+    notice.flat(session)
 }
 
 /// A session's unheard notices.

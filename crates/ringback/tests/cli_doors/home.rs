@@ -64,6 +64,11 @@ impl Home {
         std::fs::write(folder.join("config.toml"), text).unwrap();
     }
 
+    /// A path in the folder that clients stand in.
+    pub(crate) fn path(&self, name: &str) -> std::path::PathBuf {
+        self.dir.path().join(name)
+    }
+
     /// The unheard notices; waits for a first one.
     pub(crate) fn notices(&self) -> Vec<Value> {
         let said = self.say(&["inbox", "--json", "--wait", "30s"]).json();

@@ -7,5 +7,7 @@ mod home;
 mod inbox;
 mod logs;
 mod output;
+#[cfg(feature = "webhook")]
+mod sinks;
 mod watch;
 mod words;

@@ -38,11 +38,13 @@ const LAYERS: [(&str, &[&str]); 5] = [
     (
         "ringback",
         &[
+            "base64",
             "bytesize",
             "clap",
             "clap_complete",
             "clap_mangen",
             "http-body-util",
+            "hmac",
             "humantime",
             "hyper",
             "hyper-util",
@@ -56,12 +58,14 @@ const LAYERS: [(&str, &[&str]); 5] = [
             "rmcp",
             "serde",
             "serde_json",
+            "sha2",
             "shlex",
             "similar",
             "thiserror",
             "tokio",
             "toml",
             "toml_edit",
+            "ureq",
         ],
     ),
 ];
