@@ -78,7 +78,7 @@ impl Home {
     /// A FIFO in the folder that clients stand in: a command that reads from it waits for the test. One for each read: what is
     /// written while an earlier reader has not yet closed is lost with it.
     pub(crate) fn gate(&self, name: &str) -> std::path::PathBuf {
-        let path = self.dir.path().join(name);
+        let path = self.path(name);
         ringback_sys::files::fifo(&path).unwrap();
         path
     }
