@@ -16,7 +16,7 @@ use crate::cli::door::{self, caller};
 use crate::explain::{Done, Failure};
 
 /// How long a claim holds: a hook speaks at once, or its agent has ended it.
-const LEASE_MS: u64 = 30_000;
+const LEASE_MS: u64 = 10_000;
 /// How many notices are looked at to find some to speak of.
 const LOOKED_AT_MAX: u32 = 1000;
 /// How a prompt begins that the agent wrote itself, to tell its model of an ending.
