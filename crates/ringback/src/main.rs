@@ -13,5 +13,9 @@ mod spool;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    cli::main()
+    // Where the keeper could not be built as a program of its own, this one is called by its name.
+    match ringback_sys::launch::keep_if_called_keeper() {
+        Some(code) => u8::try_from(code).map_or(ExitCode::FAILURE, ExitCode::from),
+        None => cli::main(),
+    }
 }

@@ -1,10 +1,13 @@
 //! Starting keepers: the image they run from, and the one cheap way to start a process.
 
 use std::{
-    ffi::{OsStr, OsString},
+    ffi::{CString, OsStr, OsString},
     fs, io,
     io::Write as _,
-    os::fd::{AsRawFd as _, OwnedFd},
+    os::{
+        fd::{AsRawFd as _, OwnedFd},
+        unix::ffi::OsStrExt as _,
+    },
     path::{Path, PathBuf},
 };
 
@@ -24,6 +27,8 @@ pub const CRASH_VARIABLE: &str = "RINGBACK_CRASH";
 pub enum KeeperImage {
     /// A file of its own in the home.
     File(PathBuf),
+    /// The main program itself, where the keeper could not be built: it starts as a keeper when it is called one.
+    Program(PathBuf),
     /// A sealed file in memory, where the home cannot hold a program (read-only, full, or mounted `noexec`).
     Memory(OwnedFd),
 }
@@ -59,9 +64,13 @@ impl KeeperImage {
         Ok(Self::Memory(file.into()))
     }
 
-    /// Whether keepers run from memory; a word for `doctor`.
-    pub fn is_in_memory(&self) -> bool {
-        matches!(self, Self::Memory(_))
+    /// How keepers are started; a word for `doctor`.
+    pub fn word(&self) -> &'static str {
+        match self {
+            Self::File(_) => "embedded",
+            Self::Program(_) => "multi-call",
+            Self::Memory(_) => "memory",
+        }
     }
 
     /// Starts a keeper in `task_dir` and gives back its pid.
@@ -82,11 +91,28 @@ impl KeeperImage {
 
     fn program(&self) -> PathBuf {
         match self {
-            Self::File(path) => path.clone(),
+            Self::File(path) | Self::Program(path) => path.clone(),
             // Resolved in the child before it loses the descriptor by the exec (close-on-exec).
             Self::Memory(fd) => PathBuf::from(format!("/proc/self/fd/{}", fd.as_raw_fd())),
         }
     }
+}
+
+/// Keeps a task and gives the exit code, if this program was called as a keeper; nothing otherwise.
+///
+/// For the first line of a program that may have to serve as keeper ([`KeeperImage::Program`]).
+pub fn keep_if_called_keeper() -> Option<i32> {
+    let arguments: Vec<OsString> = std::env::args_os().take(3).collect();
+    if arguments.first().is_none_or(|name| name != KEEPER_NAME) {
+        return None;
+    }
+    let text = |text: &OsString| CString::new(text.as_bytes()).ok();
+    let arguments: Vec<CString> = arguments.iter().filter_map(text).collect();
+    let argument = |at: usize| arguments.get(at).map(CString::as_c_str);
+    // The crash point is looked up for the whole life of the process.
+    let crash = std::env::var_os(CRASH_VARIABLE).as_ref().and_then(text);
+    let crash = crash.map(|text| &*Box::leak(text.into_boxed_c_str()));
+    Some(crate::keeper::run([argument(0), argument(1), argument(2)], crash))
 }
 
 /// Writes an executable whole or not at all.
@@ -169,7 +195,7 @@ mod tests {
         let scratch = Scratch::new();
         let file = KeeperImage::install(&scratch.path().join("bin"), &program()).unwrap();
         let memory = KeeperImage::in_memory(&program()).unwrap();
-        assert!(memory.is_in_memory());
+        assert_eq!(memory.word(), "memory");
         for image in [&file, &memory] {
             let pid = image.spawn(scratch.path(), "1000", false, None).unwrap();
             let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
@@ -206,7 +232,7 @@ mod tests {
         let scratch = Scratch::new();
         let bin = scratch.path().join("bin");
         fs::write(&bin, "a file where the folder should be").unwrap();
-        assert!(KeeperImage::install(&bin, &program()).unwrap().is_in_memory());
+        assert_eq!(KeeperImage::install(&bin, &program()).unwrap().word(), "memory");
     }
 
     #[test]

@@ -167,7 +167,7 @@ impl Daemon {
             unheard: self.store.unheard(None).map_err(|error| store_fault(&error))?,
             adopted: self.adopted,
             rss_bytes: process::rss_bytes().unwrap_or(0),
-            keeper: if self.image.is_in_memory() { "memory" } else { "embedded" }.to_owned(),
+            keeper: self.image.word().to_owned(),
             troubles: self.troubles.recent.clone(),
         })
     }

@@ -46,7 +46,8 @@ fn running(client: &mut Client, session: &str) -> Result<String, Failure> {
     if list.is_empty() {
         return Ok(String::new());
     }
-    let mut text = "ringback: background tasks of this session that have not ended; their ends will be told:".to_owned();
+    let mut text =
+        "ringback: background tasks of this session that have not ended; their ends will be told:".to_owned();
     for task in &list {
         text.push('\n');
         text.push_str(&line(task));
