@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use ringback_core::spec::is_label;
 use rmcp::RoleServer;
+use rmcp::model::ProtocolVersion;
 use rmcp::service::RequestContext;
 
 use super::bell;
@@ -55,7 +56,8 @@ impl Speaker {
         let field = |name: &str| context.meta.0.0.get(name).and_then(|value| value.as_str()).map(str::to_owned);
         Self {
             session: session(field, |name| env::var(name).ok().filter(|_| is_own_process(context))),
-            takes_tasks: context.client_capabilities().is_some_and(|capabilities| capabilities.supports_tasks()),
+            takes_tasks: is_modern(context)
+                && context.client_capabilities().is_some_and(|capabilities| capabilities.supports_tasks()),
             shows_progress: context.meta.get_progress_token().is_some(),
             codex_thread: field("threadId").filter(|_| name.starts_with("codex") && bell::is_possible()),
             kind: kind(&name),
@@ -90,6 +92,11 @@ impl Speaker {
             _ => format!("{wait}; every later result also lists its end"),
         }
     }
+}
+
+/// Older generations know no tasks of this form, whatever they declare.
+fn is_modern(context: &RequestContext<RoleServer>) -> bool {
+    context.protocol_version().is_some_and(|version| version.as_str() >= ProtocolVersion::V_2026_07_28.as_str())
 }
 
 /// Whether this process serves one client alone, so that its environment is the client's.

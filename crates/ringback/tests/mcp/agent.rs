@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use serde_json::{Map, Value, json};
 use tempfile::TempDir;
 
-const PROGRAM: &str = env!("CARGO_BIN_EXE_ringback");
+pub(crate) const PROGRAM: &str = env!("CARGO_BIN_EXE_ringback");
 /// How long anything may take before the test has failed; nothing waits for it to pass.
 pub(crate) const LIMIT: Duration = Duration::from_secs(30);
 pub(crate) const MODERN: &str = "2026-07-28";
@@ -52,7 +52,12 @@ impl Home {
     }
 
     pub(crate) fn command(&self) -> Command {
-        let mut command = Command::new(PROGRAM);
+        self.command_of(PROGRAM)
+    }
+
+    /// A program that lives in this home, and in no agent's session.
+    pub(crate) fn command_of(&self, program: impl AsRef<std::ffi::OsStr>) -> Command {
+        let mut command = Command::new(program);
         for name in
             ["CLAUDE_CODE_SESSION_ID", "RINGBACK_SESSION", "RINGBACK_ID", "CODEX_THREAD_ID", "GEMINI_SESSION_ID"]
         {
@@ -116,7 +121,9 @@ impl Agent {
     pub(crate) fn start_with(home: &Home, ways: Ways<'_>) -> Self {
         let mut agent = Self::spawn(home, ways);
         if ways.legacy {
-            let hello = json!({"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": agent.info()});
+            let capabilities = agent.capabilities();
+            let hello =
+                json!({"protocolVersion": "2025-11-25", "capabilities": capabilities, "clientInfo": agent.info()});
             agent.request("initialize", hello).unwrap();
             agent.write(&json!({"jsonrpc": "2.0", "method": "notifications/initialized"}));
         }
@@ -148,9 +155,13 @@ impl Agent {
         json!({"name": self.name, "version": "1"})
     }
 
+    fn capabilities(&self) -> Value {
+        if self.tasks { json!({"extensions": {TASKS: {}}}) } else { json!({}) }
+    }
+
     /// The `_meta` of one modern request.
     pub(crate) fn meta(&self) -> Map<String, Value> {
-        let capabilities = if self.tasks { json!({"extensions": {TASKS: {}}}) } else { json!({}) };
+        let capabilities = self.capabilities();
         let meta = json!({
             "io.modelcontextprotocol/protocolVersion": MODERN,
             "io.modelcontextprotocol/clientCapabilities": capabilities,

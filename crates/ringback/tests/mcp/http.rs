@@ -9,10 +9,10 @@ use serde_json::{Value, json};
 
 use crate::agent::{Agent, Home, MODERN};
 
-struct Server {
+pub(crate) struct Server {
     child: Child,
     address: String,
-    token: String,
+    pub(crate) token: String,
 }
 
 impl Drop for Server {
@@ -23,7 +23,7 @@ impl Drop for Server {
 }
 
 impl Server {
-    fn start(home: &Home) -> Self {
+    pub(crate) fn start(home: &Home) -> Self {
         let mut command = home.command();
         command.args(["--json", "mcp", "--http", "0"]).env("CLAUDE_CODE_SESSION_ID", "whoever-started-it");
         let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
@@ -35,6 +35,10 @@ impl Server {
         let token = std::fs::read_to_string(path).unwrap();
         let address = facts["url"].as_str().unwrap().strip_prefix("http://").unwrap().strip_suffix("/mcp").unwrap();
         Self { child, address: address.to_owned(), token }
+    }
+
+    pub(crate) fn url(&self) -> String {
+        format!("http://{}/mcp", self.address)
     }
 
     /// Status and body of one request with these headers besides the usual ones.

@@ -9,5 +9,7 @@ mod heard;
 #[cfg(feature = "mcp-http")]
 mod http;
 mod protocol;
+#[cfg(feature = "mcp-http")]
+mod real_clients;
 mod tasks;
 mod tools;
