@@ -174,7 +174,7 @@ impl Answer {
         parts.extend(self.lines.iter().cloned());
         parts.extend((!self.next.is_empty()).then(|| format!("next: {}", self.next)));
         if !self.unheard.is_empty() {
-            parts.push(format!("unheard endings of this session:\n- {}", self.unheard.join("\n- ")));
+            parts.push(format!("not heard so far by this session:\n- {}", self.unheard.join("\n- ")));
         }
         parts.join("\n")
     }

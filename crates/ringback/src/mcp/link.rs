@@ -180,9 +180,15 @@ impl Line {
         }
     }
 
-    /// Waits for tasks until they have ended, the time is over, or the call is given up; then as they stand.
-    pub(super) fn wait(&mut self, ids: &[String], any: bool, timeout_ms: u64) -> Result<Vec<TaskObject>, Failure> {
-        let request = Request::Wait { ids: ids.to_vec(), any, timeout_ms: Some(timeout_ms), until: Until::End };
+    /// Waits for tasks until they have come that far, the time is over, or the call is given up; then as they stand.
+    pub(super) fn wait(
+        &mut self,
+        ids: &[String],
+        any: bool,
+        until: Until,
+        timeout_ms: u64,
+    ) -> Result<Vec<TaskObject>, Failure> {
+        let request = Request::Wait { ids: ids.to_vec(), any, timeout_ms: Some(timeout_ms), until };
         match self.call_until_stopped(request)? {
             Some(Reply::Tasks { tasks, .. }) => Ok(tasks),
             Some(_) => Err(unexpected()),

@@ -113,6 +113,9 @@ fn run_input() -> Value {
         "stdin": {"type": "boolean", "description": "open for send"},
         "split": {"type": "boolean", "description": "label stdout and stderr"},
         "max_output": {"type": "string", "description": "disk cap, e.g. 1GiB"},
+        "ready": {"type": "string", "description": "regex of a line, or tcp:PORT; noticed, and for wait"},
+        "watch": {"type": "array", "items": {"type": "string"}, "description": "regexes of lines to be noticed"},
+        "progress": {"type": "string", "description": "first notice of progress, e.g. 30s; then doubling"},
         "binding": {"description": "JSON that is echoed in its results"},
         "session": string(),
     }))
@@ -122,6 +125,7 @@ fn wait_input() -> Value {
     object(&json!({
         "ids": strings(),
         "mode": {"enum": ["any", "all"]},
+        "until": {"enum": ["end", "ready", "match"], "description": "as run's ready and watch say"},
         "timeout_ms": {"type": "integer", "minimum": 0},
         "pattern": {"type": "string", "description": "regex"},
         "offset": {"type": "integer", "minimum": 0, "description": "where pattern starts"},

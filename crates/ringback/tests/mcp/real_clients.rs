@@ -1,4 +1,6 @@
-//! Clients that others wrote. They are large, so they are looked for in `$RINGBACK_TEST_CLIENTS` and not brought along:
+//! Clients that others wrote, found in `$RINGBACK_TEST_CLIENTS`.
+//!
+//! They are large, so they are not brought along:
 //!
 //! ```sh
 //! cd "$RINGBACK_TEST_CLIENTS"

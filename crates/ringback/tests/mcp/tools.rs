@@ -102,6 +102,23 @@ fn wait_returns_when_a_pattern_appears_also_in_what_came_before() {
 }
 
 #[test]
+fn a_task_that_was_told_to_say_when_it_is_ready_says_so() {
+    let home = Home::new();
+    let mut agent = Agent::start(&home);
+    let command = "sleep 0.3; echo warning: old; echo listening; sleep 60";
+    let arguments = json!({"command": command, "wait_ms": 0, "ready": "^listening", "watch": ["warning"]});
+    let id = agent.call("run", arguments).id();
+    let told = agent.call("wait", json!({"ids": [id], "until": "ready"}));
+    assert!(told.fields["matched"] == true && told.fields["state"] == "running", "{told:?}");
+    let told = agent.call("inbox", json!({}));
+    let kinds: Vec<_> = told.fields["tasks"].as_array().unwrap().iter().map(|row| row["kind"].clone()).collect();
+    assert_eq!(kinds, ["tool_match", "tool_ready"], "{told:?}");
+    let never = agent.call("run", json!({"command": "sleep 60", "wait_ms": 0, "ready": "^up"})).id();
+    let late = agent.call("wait", json!({"ids": [never], "until": "ready", "timeout_ms": 100}));
+    assert!(late.fields["next"].as_str().unwrap().starts_with("still running"), "{late:?}");
+}
+
+#[test]
 fn output_is_read_by_digest_offset_lines_tail_and_grep() {
     let home = Home::new();
     let mut agent = Agent::start(&home);

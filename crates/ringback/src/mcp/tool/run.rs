@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use ringback_core::spec::{IfRunning, Lease, Leftovers};
 use ringback_host::client::{Capture, EnvMode};
 use ringback_host::quantity::millis;
-use ringback_host::wire::{ByteBuf, Command, Reply, Request, RunRequest, TaskObject};
+use ringback_host::wire::{ByteBuf, Command, Reply, Request, RunRequest, TaskObject, Until};
 
 use super::super::answer::Answer;
 use super::super::args::{Args, wrong};
@@ -49,7 +49,7 @@ fn wait_a_little(line: &mut Line, task: TaskObject, wait_ms: u64) -> TaskObject 
     if task.has_ended() || wait_ms == 0 {
         return task;
     }
-    let waited = line.wait(std::slice::from_ref(&task.id), false, wait_ms);
+    let waited = line.wait(std::slice::from_ref(&task.id), false, Until::End, wait_ms);
     waited.ok().and_then(|mut tasks| tasks.pop()).unwrap_or(task)
 }
 
@@ -71,6 +71,9 @@ fn request(args: &mut Args) -> Result<RunRequest, Failure> {
         binding: args.value("binding")?,
         key: args.text("key")?,
         if_running: args.word("if_running", IfRunning::WORDS)?,
+        ready: args.text("ready")?,
+        watch: args.texts("watch")?.unwrap_or_default(),
+        progress_ms: args.span("progress")?.map(millis),
         ..captured
     })
 }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use ringback_host::quantity::millis;
-use ringback_host::wire::{Request, TaskObject};
+use ringback_host::wire::{Request, TaskObject, Until};
 
 use super::super::answer::Answer;
 use super::super::args::{Args, wrong};
@@ -31,6 +31,11 @@ pub(super) fn read(mut args: Args, speaker: &Speaker) -> Result<Job, Failure> {
         "all" => false,
         _ => ids.is_empty(),
     };
+    let until = match args.word("until", &["end", "ready", "match"])?.as_str() {
+        "ready" => Until::Ready,
+        "match" => Until::Match,
+        _ => Until::End,
+    };
     let offset = args.number("offset")?;
     if let Some(text) = args.text("pattern")? {
         let [id] = ids.as_slice() else {
@@ -39,23 +44,23 @@ pub(super) fn read(mut args: Args, speaker: &Speaker) -> Result<Job, Failure> {
         return pattern::job(id.clone(), &text, offset.unwrap_or(0), limit);
     }
     let work = move |line: &mut Line| {
-        if ids.is_empty() { wait_for_session(line, any, limit) } else { wait_for(line, &ids, any, limit) }
+        if ids.is_empty() { wait_for_session(line, any, until, limit) } else { wait_for(line, &ids, any, until, limit) }
     };
     // The daemon keeps the time; ours is only there in case it does not.
     Ok(Job { limit: limit + Duration::from_secs(1), work: Box::new(work) })
 }
 
-fn wait_for(line: &mut Line, ids: &[String], any: bool, limit: Duration) -> Result<Answer, Failure> {
-    let tasks = line.wait(ids, any, millis(limit))?;
-    Ok(tell(&tasks).complete(line, &tasks))
+fn wait_for(line: &mut Line, ids: &[String], any: bool, until: Until, limit: Duration) -> Result<Answer, Failure> {
+    let tasks = line.wait(ids, any, until, millis(limit))?;
+    Ok(tell(&tasks, until).complete(line, &tasks))
 }
 
 /// Without ids: whatever this session has not heard, else what runs for it.
-fn wait_for_session(line: &mut Line, any: bool, limit: Duration) -> Result<Answer, Failure> {
+fn wait_for_session(line: &mut Line, any: bool, until: Until, limit: Duration) -> Result<Answer, Failure> {
     let (notices, _) = line.unheard(u32::try_from(IDS_MAX).unwrap_or(u32::MAX))?;
     let unheard: Vec<TaskObject> = notices.into_iter().map(|n| n.task).filter(TaskObject::has_ended).collect();
     if any && !unheard.is_empty() {
-        return Ok(tell(&unheard).complete(line, &unheard));
+        return Ok(tell(&unheard, until).complete(line, &unheard));
     }
     let limit_count = u32::try_from(IDS_MAX).unwrap_or(u32::MAX);
     let session = Some(line.session().to_owned());
@@ -67,17 +72,33 @@ fn wait_for_session(line: &mut Line, any: bool, limit: Duration) -> Result<Answe
         let next = "nothing to wait for; run starts a task, list {\"ended\":true} shows old ones";
         return Ok(Answer::plain("nothing awaited runs in this session", next).complete(line, &[]));
     }
-    wait_for(line, &ids, any, limit)
+    wait_for(line, &ids, any, until, limit)
 }
 
-fn tell(tasks: &[TaskObject]) -> Answer {
+fn tell(tasks: &[TaskObject], until: Until) -> Answer {
     let running: Vec<&TaskObject> = tasks.iter().filter(|task| !task.has_ended()).collect();
     if let [task] = tasks {
-        return if running.is_empty() { Answer::of_ended(task) } else { Answer::of_task(task, again(&running)) };
+        return tell_one(task, until);
     }
     let verdict = format!("{} ended, {} still running", tasks.len() - running.len(), running.len());
     let next = if running.is_empty() { "output {\"id\":…} shows more of one".to_owned() } else { again(&running) };
     Answer::of_tasks(verdict, tasks, true, next)
+}
+
+fn tell_one(task: &TaskObject, until: Until) -> Answer {
+    if task.has_ended() {
+        return Answer::of_ended(task);
+    }
+    let came = match until {
+        Until::End => None,
+        Until::Ready => task.ready.filter(|ready| *ready).map(|_| "it is ready".to_owned()),
+        Until::Match => task.matches.filter(|matches| *matches > 0).map(|matches| format!("{matches} lines matched")),
+    };
+    let Some(came) = came else { return Answer::of_task(task, again(&[task])) };
+    let mut answer = Answer::of_task(task, "inbox {} shows what was noticed");
+    answer.line(came);
+    answer.field("matched", true);
+    answer
 }
 
 fn again(running: &[&TaskObject]) -> String {
