@@ -107,9 +107,12 @@ impl Board {
         ask.if_running == IfRunning::Replace || self.taken(ask).is_none()
     }
 
-    /// A task could not be recorded after all: it never was.
-    pub fn forget(&mut self, id: TaskId) {
+    /// A task could not be recorded after all: it never was, and its turn goes to the next.
+    pub fn forget(&mut self, id: TaskId) -> Vec<Effect> {
+        let mut effects = Vec::new();
         self.set(id, State::Closed);
+        self.give_turns(&mut effects);
+        effects
     }
 
     /// A task that the store knows, found again by a new daemon, and what its folder shows.
@@ -182,9 +185,9 @@ impl Board {
         Some((key, existing))
     }
 
-    /// The newest task of the same session and key, ended or not.
+    /// The newest task of the same session and key, ended or not, if this one is to replace it.
     fn same_key_of(&self, ask: &Ask) -> Option<TaskId> {
-        let key = ask.key.as_ref()?;
+        let key = ask.key.as_ref().filter(|_| ask.if_running == IfRunning::Replace)?;
         let same = |other: &Ask| other.session == ask.session && other.key.as_ref() == Some(key);
         self.chosen(same).pop()
     }

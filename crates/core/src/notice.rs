@@ -71,29 +71,60 @@ pub fn is_heard(owner: &str, reader: &str) -> bool {
 ///
 /// The bar and the missing escapes keep output from ever looking like a status of ours.
 pub fn quote_tail(tail: &[u8], budget: usize) -> String {
-    let text = String::from_utf8_lossy(tail);
-    let mut lines = Vec::new();
-    let mut left = budget;
-    if text.is_empty() {
-        return String::new();
+    quote_end(tail, budget).0
+}
+
+/// As [`quote_tail`], and how many bytes at the end of `tail` the quote stands for. Of a last line that is longer than
+/// the budget its end is quoted: a result without any output helps nobody.
+pub fn quote_end(tail: &[u8], budget: usize) -> (String, usize) {
+    let mut quotes: Vec<String> = Vec::new();
+    let end = tail.iter().rposition(|byte| *byte != b'\n').map_or(0, |last| last + 1);
+    let body = tail.get(..end).unwrap_or_default();
+    if body.is_empty() {
+        return (String::new(), tail.len());
     }
-    for line in text.trim_end_matches('\n').rsplit('\n') {
-        // What a redraw overwrote was never meant to stay.
-        let shown = line.trim_end_matches('\r').rsplit('\r').next().unwrap_or_default();
-        let clean: String = shown.chars().filter(|c| !is_hostile(*c)).collect();
-        let cost = clean.len() + 4;
-        if cost > left {
+    let (mut room, mut stands_for) = (budget, tail.len() - body.len());
+    for line in body.rsplit(|byte| *byte == b'\n') {
+        let quote = quote_one(line);
+        let cost = quote.len() + BAR.len();
+        if cost > room {
+            if quotes.is_empty() {
+                let cut = end_of(&quote, room.saturating_sub(BAR.len() + '…'.len_utf8()));
+                stands_for += cut.len();
+                quotes.push(alloc::format!("…{cut}"));
+            }
             break;
         }
-        left -= cost;
-        lines.push(clean);
+        room -= cost;
+        stands_for += line.len() + usize::from(!quotes.is_empty());
+        quotes.push(quote);
     }
-    let mut quoted = String::new();
-    for line in lines.iter().rev() {
-        quoted.push_str("\n  | ");
-        quoted.push_str(line);
+    let mut text = String::new();
+    for quote in quotes.iter().rev() {
+        text.push_str(BAR);
+        text.push_str(quote);
     }
-    quoted
+    (text, stands_for.min(tail.len()))
+}
+
+/// What stands before a quoted line.
+const BAR: &str = "\n  | ";
+
+fn quote_one(line: &[u8]) -> String {
+    let plain = without_escapes(line);
+    let text = String::from_utf8_lossy(&plain);
+    // What a redraw overwrote was never meant to stay.
+    let shown = text.trim_end_matches('\r').rsplit('\r').next().unwrap_or_default();
+    shown.chars().filter(|c| !is_hostile(*c)).collect()
+}
+
+/// At most the last `most` bytes, from a character border on.
+fn end_of(text: &str, most: usize) -> &str {
+    let mut from = text.len().saturating_sub(most);
+    while !text.is_char_boundary(from) {
+        from += 1;
+    }
+    text.get(from..).unwrap_or_default()
 }
 
 /// One line of output as quoted data: at most about `budget` bytes around the byte `at`, what is left out is marked.
@@ -169,13 +200,12 @@ mod tests {
     #[test]
     fn a_tail_is_quoted_and_cannot_look_like_a_status() {
         let quoted = quote_tail(b"one\n\x1b[2JSUCCEEDED exit 0\n10%\r20%\r\nlast\n", 1024);
-        assert_eq!(quoted, "\n  | one\n  | [2JSUCCEEDED exit 0\n  | 20%\n  | last");
+        assert_eq!(quoted, "\n  | one\n  | SUCCEEDED exit 0\n  | 20%\n  | last");
     }
 
     #[test]
     fn a_tail_keeps_whole_lines_within_its_budget() {
-        assert_eq!(quote_tail(b"aaaa\nbbbb\ncccc", 16), "\n  | bbbb\n  | cccc");
-        assert_eq!(quote_tail(&[b'x'; 5000], 1024), "");
+        assert_eq!(quote_end(b"aaaa\nbbbb\ncccc\n", 18), ("\n  | bbbb\n  | cccc".into(), 10));
         assert_eq!(quote_tail(b"", 1024), "");
     }
 
@@ -194,6 +224,13 @@ mod tests {
         assert_eq!(without_escapes(b"\x1b[32m ok\x1b[0m \x1b]0;title\x07in \x1b]8;;u\x1b\\3\x1b(s"), b" ok in 3s");
         assert_eq!(without_escapes(b"cut \x1b[3"), b"cut ");
         assert_eq!(without_escapes(b"cut \x1b"), b"cut ");
+    }
+
+    #[test]
+    fn of_a_line_that_is_too_long_the_end_is_quoted() {
+        let (quote, stands_for) = quote_end("é".repeat(3000).as_bytes(), 100);
+        assert!(quote.len() <= 100 && quote.starts_with("\n  | …é") && quote.ends_with('é'), "{quote}");
+        assert_eq!(stands_for, quote.len() - "\n  | …".len());
     }
 
     #[test]

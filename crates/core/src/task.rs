@@ -185,8 +185,10 @@ fn running(stop: Option<Stop>, input: Input) -> (State, Vec<Act>) {
         // The main process runs on without its keeper. Starting it again is out of the question.
         Input::KeeperGone(Sight::Started) => (State::Running { stop }, vec![Act::TakeOver]),
         Input::Rebooted(Sight::Started | Sight::New) => lost(LostWhy::Reboot),
-        // A record that went back to the beginning, or a machine that cannot hold the task any more.
-        Input::KeeperGone(Sight::New) | Input::LaunchFailed { .. } => lost(LostWhy::MonitorDied),
+        // A record that went back to the beginning: somebody has deleted the folder of a task that nobody holds.
+        Input::KeeperGone(Sight::New) => lost(LostWhy::MonitorDied),
+        // That nobody could take over now says nothing of the command: whoever launches tries again.
+        Input::LaunchFailed { .. } => (State::Running { stop }, vec![]),
     }
 }
 
@@ -196,10 +198,11 @@ fn open(input: Input) -> (State, Vec<Act>) {
         Input::KeeperGone(Sight::Ended(_)) => (State::Open, vec![Act::TakeOver]),
         Input::Saw(Sight::Closed(_) | Sight::StartFailed { .. })
         | Input::KeeperGone(Sight::Closed(_) | Sight::StartFailed { .. } | Sight::New | Sight::Started)
-        | Input::LaunchFailed { .. }
         | Input::Rebooted(_) => (State::Closed, vec![Act::Close]),
         // An outcome is never taken back.
-        Input::Turn | Input::Saw(Sight::New | Sight::Started | Sight::Ended(_)) => (State::Open, vec![]),
+        Input::Turn | Input::LaunchFailed { .. } | Input::Saw(Sight::New | Sight::Started | Sight::Ended(_)) => {
+            (State::Open, vec![])
+        }
     }
 }
 

@@ -220,3 +220,34 @@ fn a_new_daemon_does_not_start_a_replacement_beside_what_it_replaces() {
     let effects = board.step(id(1), Input::Saw(Sight::Closed(exit(0))));
     assert_eq!(effects, [Effect::Close { id: id(1) }, Effect::Launch { id: id(2) }]);
 }
+
+#[test]
+fn a_keeper_that_cannot_be_replaced_now_says_nothing_of_the_command() {
+    let mut board = board();
+    board.ask(id(1), ask("s"), "s");
+    board.step(id(1), Input::Saw(Sight::Started));
+    board.step(id(1), Input::KeeperGone(Sight::Started));
+    let failed = Input::LaunchFailed { why: StartError::Resources, errno: 11 };
+    assert_eq!(board.step(id(1), failed.clone()), []);
+    assert_eq!(board.step(id(1), Input::StopAsked(stop())), [Effect::Press { id: id(1), stop: stop() }]);
+    board.step(id(1), Input::Saw(Sight::Ended(exit(0))));
+    assert_eq!(board.step(id(1), failed), []);
+    assert!(board.get(id(1)).is_some(), "its leftovers are still there to be stopped");
+}
+
+#[test]
+fn a_failed_record_leaves_no_trace_and_gives_the_turn_to_the_next() {
+    let mut board = Board::new(1);
+    board.ask(id(1), ask("s"), "s");
+    board.ask(id(2), ask("s"), "s");
+    assert_eq!(board.forget(id(1)), [Effect::Launch { id: id(2) }]);
+}
+
+#[test]
+fn a_queued_task_waits_after_a_crash_only_for_what_it_replaces() {
+    let mut board = board();
+    let seen = found(true, true, true, Some(Sight::Ended(exit(0))));
+    board.adopt(id(1), keyed("build", IfRunning::Reuse), true, seen);
+    board.adopt(id(2), keyed("build", IfRunning::Reuse), false, found(true, false, true, Some(Sight::New)));
+    assert_eq!(board.open_for_business(), [Effect::Launch { id: id(2) }]);
+}

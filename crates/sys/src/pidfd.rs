@@ -102,7 +102,8 @@ pub(crate) fn of_socket(socket: BorrowedFd<'_>) -> io::Result<Option<PidFd>> {
         // SAFETY: the kernel just made this descriptor for us; nobody else has it.
         Ok(fd) => Ok(Some(PidFd::from_owned(unsafe { OwnedFd::from_raw_fd(fd) }))),
         Err(error) => match error.raw_os_error() {
-            Some(libc::ENOPROTOOPT | libc::EINVAL) => Ok(None),
+            // A peer that was reaped already is EINVAL: that is no old kernel, and its pid may be another's by now.
+            Some(libc::ENOPROTOOPT) => Ok(None),
             _ => Err(identity::gone(error)),
         },
     }

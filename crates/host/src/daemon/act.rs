@@ -5,14 +5,20 @@ use std::io;
 use ringback_core::id::TaskId;
 use ringback_core::outcome::StartError;
 use ringback_core::task::{Input, Stop};
+use ringback_sys::form::record::Who;
 use ringback_sys::form::request::{Ask, Request};
 use ringback_sys::signals::{SIGCONT, SIGUSR1};
-use ringback_sys::task_files;
+use ringback_sys::{process, task_files};
 
 use super::crash::{armed, crash_point};
 use super::live::child;
 use super::{Daemon, folder, sight};
 use crate::store::row::start_error;
+
+/// The first pause before a keeper is replaced again, milliseconds; it doubles.
+const TAKEOVER_MS: u64 = 100;
+/// The longest such pause, milliseconds.
+const TAKEOVER_MS_MAX: u64 = 30_000;
 
 impl Daemon {
     /// Launches a keeper that starts the command.
@@ -24,13 +30,57 @@ impl Daemon {
         crash_point("daemon.after-launch");
     }
 
-    /// Launches a keeper that holds what the dead one held.
+    /// Launches a keeper that holds what the dead one held: the first at once, each further one later than the one before,
+    /// until one is heard of. A task that nobody can hold now is not given up.
     pub(super) fn take_over(&mut self, id: TaskId) {
+        let Some(live) = self.lives.get_mut(&id) else { return };
+        let tries = live.takeovers;
+        live.takeovers = tries.saturating_add(1);
+        if tries > 0 {
+            let pause_ms = (TAKEOVER_MS << (tries - 1).min(16)).min(TAKEOVER_MS_MAX);
+            self.takeovers.insert((process::monotonic_ms() + pause_ms, id));
+            return;
+        }
+        self.take_over_now(id);
+    }
+
+    /// Those whose pause is over.
+    pub(super) fn takeovers_due(&mut self, now_ms: u64) {
+        while let Some((at_ms, id)) = self.takeovers.first().copied() {
+            if at_ms > now_ms {
+                return;
+            }
+            self.takeovers.pop_first();
+            self.take_over_now(id);
+        }
+    }
+
+    /// A keeper of this task was heard of.
+    pub(super) fn is_held_again(&mut self, id: TaskId) {
+        if let Some(live) = self.lives.get_mut(&id) {
+            live.takeovers = 0;
+        }
+    }
+
+    fn take_over_now(&mut self, id: TaskId) {
+        if !self.lives.contains_key(&id) {
+            return;
+        }
         crash_point("daemon.before-takeover");
         if let Err(error) = self.spawn_keeper(id, true) {
-            self.launch_failed(id, &error);
+            self.troubles.note(&format!("replace the keeper of {id}"), &error);
+            self.take_over(id);
         }
         crash_point("daemon.after-takeover");
+    }
+
+    /// An orphan came to us and ended: if it was the main process of a task, its next keeper is told how.
+    pub(super) fn bear_witness(&mut self, who: Who, status: i32) {
+        self.orphans.remember(who, status);
+        let task = self.lives.iter().find(|(_, live)| live.main_who == who).map(|(id, _)| *id);
+        if let Some(id) = task {
+            self.request(id, &Request { ask: Ask::Witness, status, ..Request::default() });
+        }
     }
 
     fn complete_folder(&mut self, id: TaskId) -> io::Result<()> {

@@ -16,11 +16,14 @@ use super::{Daemon, Source};
 /// How many events are taken at once: what comes in one go is committed in one transaction.
 const EVENTS_MAX: usize = 1024;
 
+/// How long a daemon that leaves waits for clients that do not read their answers, milliseconds.
+const LEAVE_MS: u64 = 2000;
+
 impl Daemon {
     /// Waits, decides, records, acts and tells, until somebody says stop.
     pub(super) fn drive(&mut self) -> Result<(), DaemonError> {
         let mut events = Events::with_capacity(EVENTS_MAX);
-        while !self.leaving || self.connections.has_words_left() {
+        while !self.has_left() {
             let timeout =
                 self.next_wake_ms().map(|at| Duration::from_millis(at.saturating_sub(process::monotonic_ms())));
             let timeout = if self.round.is_urgent() { Some(Duration::ZERO) } else { timeout };
@@ -36,10 +39,10 @@ impl Daemon {
                 }
             }
             for event in &events {
-                self.take(event.token(), event.is_writable());
+                self.take(event.token(), event.is_writable(), event.is_read_closed());
             }
             for client in self.round.take_resumed() {
-                self.read_calls(client);
+                self.serve(client, false, false);
             }
             self.take_time();
             self.close_round();
@@ -47,10 +50,20 @@ impl Daemon {
         Ok(())
     }
 
-    fn take(&mut self, token: Token, writable: bool) {
+    /// Whether there is nothing left to say, or nobody who listens.
+    fn has_left(&mut self) -> bool {
+        if !self.leaving {
+            return false;
+        }
+        let now_ms = process::monotonic_ms();
+        let until_ms = *self.leave_at_ms.get_or_insert(now_ms + LEAVE_MS);
+        !self.connections.has_words_left() || now_ms >= until_ms
+    }
+
+    fn take(&mut self, token: Token, writable: bool, closed: bool) {
         match self.sources.get(&token).copied() {
             Some(Source::Listener) => self.accept_all(),
-            Some(Source::Client) => self.serve(token, writable),
+            Some(Source::Client) => self.serve(token, writable, closed),
             Some(Source::News) => self.take_news(),
             Some(Source::Keeper(id)) => self.round.keeper_gone(id),
             Some(Source::Watched) => self.watched_exit(token),
@@ -87,7 +100,7 @@ impl Daemon {
                 continue;
             }
             match (taken, orphan) {
-                (Ok(Some(status)), Some(who)) => self.orphans.remember(who, status),
+                (Ok(Some(status)), Some(who)) => self.bear_witness(who, status),
                 (Ok(_), _) => {}
                 (Err(error), _) => return self.troubles.note("take in a dead child", &error),
             }
@@ -120,6 +133,7 @@ impl Daemon {
         for key in self.waits.due(now_ms) {
             self.answer_late(key);
         }
+        self.takeovers_due(now_ms);
         self.watch_due(now_ms);
         self.outbox_due();
     }
@@ -129,7 +143,15 @@ impl Daemon {
         let retry = self.round.retry_at_ms();
         let watches = self.watches.next_due().filter(|_| retry.is_none());
         let outbox = self.outbox.next_due().filter(|_| retry.is_none());
-        let times = [self.waits.next_due(), self.endings.next_due(), retry, watches, outbox];
+        let times = [
+            self.waits.next_due(),
+            self.endings.next_due(),
+            self.takeovers.first().map(|(at_ms, _)| *at_ms),
+            self.leave_at_ms,
+            retry,
+            watches,
+            outbox,
+        ];
         times.into_iter().flatten().min()
     }
 
@@ -151,6 +173,9 @@ impl Daemon {
                 continue;
             };
             self.hold_known(id, &record);
+            if !gone {
+                self.is_held_again(id);
+            }
             let input = if gone { Input::KeeperGone(sight) } else { Input::Saw(sight) };
             let effects = self.board.step(id, input);
             self.apply(effects);
@@ -160,7 +185,8 @@ impl Daemon {
 
     /// A keeper is gone and left no record that can be read.
     fn lose(&mut self, id: TaskId) {
-        let found = ringback_core::board::found(true, false, true, None);
+        let there = std::fs::symlink_metadata(self.dir(id).join("state")).is_ok();
+        let found = ringback_core::board::found(true, false, there, None);
         let effects = self.board.step(id, found);
         self.apply(effects);
     }

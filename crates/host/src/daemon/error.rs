@@ -12,6 +12,12 @@ pub enum DaemonError {
     /// Another daemon serves this home.
     #[error("another daemon serves this home")]
     AlreadyRunning,
+    /// This process is in a sandbox.
+    #[error("this process is confined ({why}), so it cannot serve everybody")]
+    Confined {
+        /// In which way.
+        why: &'static str,
+    },
     /// The home cannot be used.
     #[error(transparent)]
     Home(#[from] HomeError),
@@ -39,6 +45,9 @@ impl DaemonError {
     pub fn hint(&self) -> Option<String> {
         match self {
             Self::AlreadyRunning => Some("`ringback daemon status` shows it".into()),
+            Self::Confined { .. } => {
+                Some("start it outside of the sandbox, or set `confined = \"allow\"` in the config".into())
+            }
             Self::Home(error) => Some(error.hint()),
             Self::Store(StoreError::TooNew { .. }) => {
                 Some("install the ringback that wrote this home, or a newer one".into())

@@ -27,6 +27,10 @@ pub(super) struct Live {
     pub idle: Vec<File>,
     /// Whether its outcome was recorded and may be told.
     pub told: bool,
+    /// Who the main process is, once it is known.
+    pub main_who: Who,
+    /// How often its keeper was replaced since one was last heard of.
+    pub takeovers: u32,
 }
 
 /// A keeper that the loop watches.
@@ -68,7 +72,7 @@ impl Live {
     /// A task of which only the row is known.
     pub(super) fn new(row: Row) -> Self {
         let told = row.facts.is_some();
-        Self { row, keeper: None, main: None, idle: Vec::new(), told }
+        Self { row, keeper: None, main: None, idle: Vec::new(), main_who: Who::default(), takeovers: 0, told }
     }
 
     /// What the board has to know of it.
@@ -138,10 +142,10 @@ impl Daemon {
 
     /// Takes hold of the main process, once it is known.
     pub(super) fn hold_main(&mut self, id: TaskId, main: Who) {
-        if !self.has_room() {
-            return;
-        }
-        if let Some(live) = self.lives.get_mut(&id).filter(|live| live.main.is_none() && main.pid > 0) {
+        let room = self.has_room();
+        let Some(live) = self.lives.get_mut(&id).filter(|_| main.pid > 0) else { return };
+        live.main_who = main;
+        if room && live.main.is_none() {
             live.main = PidFd::open(main).ok();
         }
     }

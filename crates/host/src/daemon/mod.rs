@@ -88,7 +88,10 @@ struct Daemon {
     started_ms: i64,
     adopted: u64,
     fds_max: u64,
+    /// Tasks whose keeper is to be replaced, and when: not at once if it died just after its start.
+    takeovers: BTreeSet<(u64, TaskId)>,
     leaving: bool,
+    leave_at_ms: Option<u64>,
 }
 
 /// What can wake the loop.

@@ -7,7 +7,7 @@ use mio::Token;
 use ringback_core::effect::Effect;
 use ringback_core::id::TaskId;
 use ringback_core::notice::{self, Kind};
-use ringback_core::outcome::Outcome;
+use ringback_core::outcome::{Cause, Outcome};
 use ringback_core::task::Stop;
 use ringback_sys::{process, signals};
 
@@ -185,13 +185,12 @@ impl Daemon {
                 | Record::Stop { .. }
                 | Record::Notice(_)
                 | Record::Post(_)
-                | Record::Watched { .. } => self.round.records.push(record),
-                Record::Lease { .. }
-                | Record::Ack { .. }
-                | Record::Claim(_)
+                | Record::Watched { .. }
+                // What these say is so already in this process; a new one must find it too.
+                | Record::Lease { .. }
                 | Record::Watch { .. }
-                | Record::SessionLease { .. }
-                | Record::Remove { .. } => {}
+                | Record::SessionLease { .. } => self.round.records.push(record),
+                Record::Ack { .. } | Record::Claim(_) | Record::Remove { .. } => {}
             }
         }
         self.round.acts.retain(|act| !matches!(act, Act::Delete(_) | Act::Deliver(_)));
@@ -206,10 +205,16 @@ impl Daemon {
 
     /// A task that could not be recorded was never given to anybody.
     fn uninsert(&mut self, id: TaskId) {
-        self.board.forget(id);
         self.lives.remove(&id);
-        self.round.acts.retain(|act| !matches!(act, Act::Launch(other) if *other == id));
+        // Nor does a task end for one that never was.
+        self.round.acts.retain(|act| match act {
+            Act::Launch(other) => *other != id,
+            Act::Press(_, stop) => stop.cause != Cause::Replaced,
+            Act::TakeOver(_) | Act::Delete(_) | Act::Deliver(_) => true,
+        });
         self.delete(id);
+        let effects = self.board.forget(id);
+        self.apply(effects);
     }
 
     /// What the board decided, sorted into what is recorded, done and told.
@@ -349,8 +354,13 @@ fn notice_text(
         ),
     };
     let tail = super::folder::tail(dir, facts.output_bytes, notice::TAIL_BYTES_MAX);
-    let quoted = notice::quote_tail(&tail, notice::TAIL_BYTES_MAX);
-    format!("{verdict}{took}{name} · {display} · id {}{left}{quoted}", live.row.id)
+    let (quoted, stands_for) = notice::quote_end(&tail, notice::TAIL_BYTES_MAX);
+    let id = live.row.id;
+    let cut = match facts.output_bytes.saturating_sub(stands_for as u64) {
+        0 => String::new(),
+        to => format!("\nbytes 0-{to} of the output left out here: ringback logs {id}"),
+    };
+    format!("{verdict}{took}{name} · {display} · id {id}{left}{cut}{quoted}")
 }
 
 fn with_cause(error: &dyn std::error::Error) -> String {

@@ -20,6 +20,12 @@ use super::tell::{Say, Tell};
 use crate::store::{Asked, Row, StoredCommand, StoredWatch};
 use crate::wire::{Caller, Command, Fault, RunRequest};
 
+/// How long a binding may be, bytes: it is echoed in every answer and notice of its task.
+const BINDING_BYTES_MAX: usize = 64 << 10;
+
+/// How many tasks may wait for their turn: a loop that starts tasks is stopped before it fills the disk.
+const QUEUED_MAX: usize = 100_000;
+
 /// How much of a script stands in the store: enough to recognise it; the whole is in the task folder.
 const SCRIPT_KEPT_BYTES: usize = 4096;
 
@@ -61,6 +67,10 @@ impl Daemon {
     fn begin(&mut self, to: Token, by: &str, wanted: Wanted) -> Result<(), Fault> {
         let Wanted { session, lease, asked, private } = wanted;
         check_session(&session)?;
+        if self.board.waiting() >= QUEUED_MAX {
+            let hint = "wait until some have ended, or stop some: `ringback kill -s SESSION`".to_owned();
+            return Err(fault("queue_full", format!("{QUEUED_MAX} tasks wait for their turn already"), hint));
+        }
         let id = self.new_id()?;
         let row = Row {
             seq: 0,
@@ -139,6 +149,11 @@ impl Daemon {
                 "`ringback run -- PROGRAM [ARG…]`".into(),
             ));
         }
+        let binding = run.binding.map(|binding| binding.to_string());
+        if binding.as_ref().is_some_and(|binding| binding.len() > BINDING_BYTES_MAX) {
+            let hint = format!("a binding is at most {BINDING_BYTES_MAX} bytes of JSON: put the rest into a file");
+            return Err(fault("bad_binding", "the binding is too long".into(), hint));
+        }
         let lease = word("lease", &run.lease, Lease::parse, Lease::WORDS)?;
         word("leftovers", &run.leftovers, Leftovers::parse, Leftovers::WORDS)?;
         word("if-running", &run.if_running, IfRunning::parse, IfRunning::WORDS)?;
@@ -149,7 +164,7 @@ impl Daemon {
             if_running: run.if_running,
             command: stored(&words, script.as_ref().map(|script| script.as_slice())),
             cwd: run.cwd,
-            binding: run.binding.map(|binding| binding.to_string()),
+            binding,
             wall_ms: run.timeout_ms.or(self.config.default_timeout.map(ms)),
             idle_ms: run.idle_timeout_ms,
             grace_ms: run.grace_ms.unwrap_or_else(|| ms(self.config.grace)),

@@ -10,7 +10,7 @@ use ringback_sys::{process, socket};
 
 use super::{Daemon, Source};
 use crate::config::Confined;
-use crate::wire::frame::{self, PREFIX_BYTES};
+use crate::wire::frame::{self, FRAME_BYTES_MAX, PREFIX_BYTES};
 use crate::wire::{Answer, Call, Fault, PROTOCOL, Reply, VERSION};
 
 /// How many clients may be connected at once; more wait in the kernel's queue until one leaves.
@@ -34,6 +34,8 @@ pub(super) struct Conn {
     output: Vec<u8>,
     /// It waits for an answer; what it sends meanwhile is read afterwards.
     pub waiting: bool,
+    /// Something may be in the socket for which no further event will come.
+    unread: bool,
     closing: bool,
 }
 
@@ -67,7 +69,7 @@ impl Connections {
 impl Conn {
     /// Whether something it sent has not been read yet.
     pub(super) fn has_input(&self) -> bool {
-        !self.input.is_empty()
+        self.unread || !self.input.is_empty()
     }
 
     /// Queues an answer.
@@ -104,10 +106,15 @@ impl Conn {
         }
     }
 
-    /// Reads what is there. False when the client has left.
+    /// Reads what is there, but not more than one call may be long, and nothing while an answer is awaited. False when
+    /// the client has left.
     fn fill(&mut self) -> bool {
         let mut buffer = [0; READ_BYTES];
         loop {
+            if self.waiting || self.input.len() >= PREFIX_BYTES + FRAME_BYTES_MAX {
+                self.unread = true;
+                return true;
+            }
             match self.stream.read(&mut buffer) {
                 Ok(0) => return false,
                 Ok(length) => self.input.extend_from_slice(&buffer[..length]),
@@ -135,10 +142,10 @@ impl Conn {
 }
 
 impl Daemon {
-    /// Takes in everybody who wants to connect.
+    /// Takes in everybody who wants to connect, unless we are about to leave.
     pub(super) fn accept_all(&mut self) {
         loop {
-            if self.connections.len() >= CLIENTS_MAX {
+            if self.leaving || self.connections.len() >= CLIENTS_MAX {
                 return;
             }
             let Some(listener) = &self.connections.listener else { return };
@@ -159,7 +166,8 @@ impl Daemon {
             self.sources.remove(&token);
             return self.troubles.note("watch a client", &error);
         }
-        let mut conn = Conn { stream, input: Vec::new(), output: Vec::new(), waiting: false, closing: false };
+        let mut conn =
+            Conn { stream, input: Vec::new(), output: Vec::new(), waiting: false, unread: false, closing: false };
         if let Some(fault) = refused {
             conn.answer(Reply::Fault(fault));
             conn.flush();
@@ -167,7 +175,7 @@ impl Daemon {
         }
         self.connections.conns.insert(token, conn);
         // Its first frame is often there already; the loop need not be asked for it.
-        self.serve(token, false);
+        self.serve(token, false, false);
     }
 
     /// Why this client is not served: another user, or one that would gain by asking us (DESIGN 4.8).
@@ -195,18 +203,24 @@ impl Daemon {
                 let why = theirs.beyond(&self.own)?;
                 fault("confined_caller", format!("the caller is more confined than the daemon ({why})"), hint)
             }
-            // It left before we could look: nobody is there to gain anything.
-            Err(error) if error.kind() == io::ErrorKind::NotFound => None,
+            // What it sent is still there, and would be carried out for a caller that nobody has seen.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => fault(
+                "confined_caller",
+                "the caller left before it could be seen".into(),
+                "ask again, and wait for the answer",
+            ),
             Err(error) => fault("confined_caller", format!("cannot see how confined the caller is: {error}"), hint),
         }
     }
 
     /// A client sent something or can take more.
-    pub(super) fn serve(&mut self, token: Token, writable: bool) {
+    pub(super) fn serve(&mut self, token: Token, writable: bool, left: bool) {
         let Some(conn) = self.connections.get(token) else { return };
         if writable {
             conn.flush();
         }
+        conn.closing |= left && conn.waiting;
+        conn.unread = false;
         if !conn.closing && !conn.fill() {
             conn.closing = true;
         }

@@ -79,7 +79,10 @@ pub(super) fn refresh(facts: &mut Facts, dir: &Path, record: &Record) {
     facts.output_complete = record.output_complete || record.phase == Phase::StartFailed;
     facts.gaps = gaps(record);
     // Leftovers are what still lives; a closed task has none.
-    facts.leftovers = if record.phase == Phase::Closed { Vec::new() } else { leftovers(record) };
+    let open = record.phase != Phase::Closed;
+    facts.leftovers = if open { leftovers(record) } else { Vec::new() };
+    facts.leftover_starts =
+        if open { record.leftovers.iter().map(|left| left.who.start_ticks).collect() } else { Vec::new() };
     if record.has_receipt {
         facts.receipt = task_files::read_receipt(dir).ok().flatten().map(|(head, entries)| receipt(&head, &entries));
     }

@@ -23,7 +23,7 @@ use super::sessions::Endings;
 use super::wait::Waits;
 use super::watching::Watches;
 use super::{Daemon, Source, Troubles};
-use crate::config::Config;
+use crate::config::{Config, Confined};
 use crate::home::{Home, SOCKET_NAME};
 use crate::store::Store;
 
@@ -40,6 +40,7 @@ pub fn run(home: &Home, config: Config, ready: impl FnOnce()) -> Result<(), Daem
     std::env::set_current_dir("/").map_err(machine("leave the caller's folder"))?;
     // The leader of a process group cannot make a session; then it has one of its own already, or a shell's.
     let _ = process::set_own_session();
+    refuse_confined(&config)?;
     let _lock = own(home)?;
     crash_point("daemon.after-lock");
     let mut daemon = Daemon::new(home, config)?;
@@ -51,6 +52,14 @@ pub fn run(home: &Home, config: Config, ready: impl FnOnce()) -> Result<(), Daem
     let ended = daemon.drive();
     let _ = fs::remove_file(home.socket());
     ended
+}
+
+/// A daemon in a sandbox would serve everybody from inside it.
+fn refuse_confined(config: &Config) -> Result<(), DaemonError> {
+    match ringback_sys::confine::own_is_confined() {
+        Some(why) if config.confined == Confined::Refuse => Err(DaemonError::Confined { why }),
+        _ => Ok(()),
+    }
 }
 
 /// The lock that makes us the one daemon of this home, for as long as it is held.
@@ -120,7 +129,9 @@ impl Daemon {
             started_ms: process::wall_ms(),
             adopted: 0,
             fds_max,
+            takeovers: BTreeSet::new(),
             leaving: false,
+            leave_at_ms: None,
         };
         let (news, signals) = (daemon.token(Source::News), daemon.token(Source::Signals));
         let outputs = daemon.token(Source::Outputs);

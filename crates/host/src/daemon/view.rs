@@ -1,13 +1,13 @@
 //! From what is stored to what everybody sees: the task object, in one place.
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use jiff::Timestamp;
-use ringback_sys::form::record::{Phase, Record};
+use ringback_sys::form::record::{Phase, Record, Who};
 use ringback_sys::{identity, process, signals};
 
-use super::folder::{INDEX, OUTPUT, SCRIPT};
+use super::folder::{INDEX, OUTPUT, SCRIPT, pipes};
 use super::sight;
 use crate::store::{Facts, Row, StoredCommand};
 use crate::wire::task::{CommandObject, OutputObject, SCHEMA, TaskObject, TimeoutsObject};
@@ -111,8 +111,13 @@ fn ended(object: &mut TaskObject, facts: &Facts, live: bool, dir: &Path) {
     object.cleanup.clone_from(&facts.receipt);
     object.usage.clone_from(&facts.usage);
     if live {
-        object.leftovers.retain(|left| identity::who(left.pid).is_ok_and(identity::is_alive));
-        object.output.open_by = object.leftovers.iter().map(|left| left.pid).collect();
+        let mut starts = facts.leftover_starts.iter();
+        object.leftovers.retain(|left| {
+            let start_ticks = starts.next().copied().unwrap_or_default();
+            identity::is_alive(Who { pid: left.pid, start_ticks })
+        });
+        let open = object.leftovers.iter().filter(|_| !facts.output_complete);
+        object.output.open_by = open.map(|left| left.pid).filter(|pid| holds_output(*pid, dir)).collect();
         object.output.bytes = fs::metadata(dir.join(OUTPUT)).map_or(facts.output_bytes, |meta| meta.len());
     }
 }
@@ -130,6 +135,14 @@ fn command(stored: &StoredCommand, dir: &Path, detail: Detail) -> CommandObject 
         display: display(stored),
         ..CommandObject::default()
     }
+}
+
+/// Whether a process may still write to the output of the task in `dir`. One whose descriptors we may not see may.
+fn holds_output(pid: i32, dir: &Path) -> bool {
+    let Ok(open) = fs::read_dir(format!("/proc/{pid}/fd")) else { return true };
+    let pipes = [false, true].into_iter().flat_map(|split| pipes(split).iter().map(|pipe| dir.join(pipe)));
+    let pipes: Vec<PathBuf> = pipes.collect();
+    open.flatten().any(|fd| fs::read_link(fd.path()).is_ok_and(|target| pipes.contains(&target)))
 }
 
 /// One line for people: arguments quoted as a shell would read them, or the script's first line.

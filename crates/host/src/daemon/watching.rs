@@ -41,6 +41,9 @@ const SEARCH_PAUSE_MS: u64 = 20;
 /// How long a line may stay unfinished before it is searched as it is, milliseconds: a prompt has no newline.
 const UNFINISHED_MS: u64 = 250;
 
+/// When a task is looked at again whose record could not be read, milliseconds.
+const UNREADABLE_MS: u64 = 1_000;
+
 /// When a port is looked at. Nothing tells that somebody begins to listen (`sock_diag(7)` has no such event), so it is
 /// looked at when output comes, and after pauses that double.
 const PORT_PACE: Pace = Pace { base_ms: 50, max_ms: 2_000 };
@@ -291,7 +294,12 @@ impl Daemon {
     /// Looks at one task. Gives how many bytes of its output were read.
     fn watch_one(&mut self, id: TaskId, now_ms: u64, room: u64) -> u64 {
         let Some(mut watching) = self.watches.take(id) else { return 0 };
-        let Some(record) = self.record(id) else { return 0 };
+        let Some(record) = self.record(id) else {
+            // No descriptor to read it with, perhaps: the next look is not the last one.
+            watching.search_at_ms = Some(now_ms + UNREADABLE_MS);
+            self.watches.put(id, watching);
+            return 0;
+        };
         let output = self.dir(id).join(OUTPUT);
         let is_due = |at_ms: Option<u64>| at_ms.is_some_and(|at_ms| at_ms <= now_ms);
         let (mut seen, mut read) = (Vec::new(), 0);

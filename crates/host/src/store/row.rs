@@ -110,6 +110,8 @@ pub struct Facts {
     pub gaps: Vec<(u64, u64, String)>,
     /// Processes that outlived the main process.
     pub leftovers: Vec<LeftoverObject>,
+    /// When each of them started, ticks after boot: a pid alone may be another's by now.
+    pub leftover_starts: Vec<u64>,
     /// The receipt of the last stop.
     pub receipt: Option<ReceiptObject>,
     /// What it used.
