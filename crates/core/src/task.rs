@@ -166,7 +166,10 @@ fn starting(launch: u8, stop: Option<Stop>, input: Input) -> (State, Vec<Act>) {
 fn running(stop: Option<Stop>, input: Input) -> (State, Vec<Act>) {
     let by = || stop.as_ref().and_then(|stop| stop.by.clone());
     match input {
-        Input::Turn | Input::Saw(Sight::New | Sight::Started) => (State::Running { stop }, vec![]),
+        // That nobody could take over now says nothing of the command: whoever launches tries again.
+        Input::Turn | Input::LaunchFailed { .. } | Input::Saw(Sight::New | Sight::Started) => {
+            (State::Running { stop }, vec![])
+        }
         Input::StopAsked(wish) => (State::Running { stop: stop.or_else(|| Some(wish.clone())) }, vec![Act::Press(wish)]),
         Input::Saw(Sight::StartFailed { why, errno })
         | Input::KeeperGone(Sight::StartFailed { why, errno })
@@ -187,8 +190,6 @@ fn running(stop: Option<Stop>, input: Input) -> (State, Vec<Act>) {
         Input::Rebooted(Sight::Started | Sight::New) => lost(LostWhy::Reboot),
         // A record that went back to the beginning: somebody has deleted the folder of a task that nobody holds.
         Input::KeeperGone(Sight::New) => lost(LostWhy::MonitorDied),
-        // That nobody could take over now says nothing of the command: whoever launches tries again.
-        Input::LaunchFailed { .. } => (State::Running { stop }, vec![]),
     }
 }
 
