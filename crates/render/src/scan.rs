@@ -24,8 +24,14 @@ const LOOK_BYTES: usize = 4 << 10;
 /// How far back the line that names a file may be.
 const LOOK_BACK_BYTES: usize = 8 << 10;
 
-/// A line without one of these says nothing that the recogniser knows. Few and rare, since every byte is compared.
-const WORDS: [&str; 31] = [
+/// A line without one of these says nothing that the recogniser knows.
+///
+/// More than 32: then text is compared with 16 groups of words at once instead of 8 (Teddy's fat form), and three times as
+/// fast, because fewer places look like a word at first.
+const WORDS: [&str; 34] = [
+    "npm ERR!",
+    "Address already",
+    "Build failed",
     "rror",
     "ERROR",
     "FAIL",
@@ -60,8 +66,12 @@ const WORDS: [&str; 31] = [
 ];
 
 /// Finds the first of the words by comparing many bytes at once.
-static SEARCHER: LazyLock<Option<Searcher>> =
-    LazyLock::new(|| Config::new().match_kind(MatchKind::LeftmostFirst).builder().extend(WORDS).build());
+static SEARCHER: LazyLock<Option<Searcher>> = LazyLock::new(|| {
+    let mut config = Config::new();
+    // The limits are of processors without the fat form, which are better off with the slim one than with none.
+    config.match_kind(MatchKind::LeftmostFirst).heuristic_pattern_limits(false);
+    config.builder().extend(WORDS).build()
+});
 
 /// Takes bytes in pieces of any size; what it finds does not depend on how they were cut.
 pub struct Scanner {

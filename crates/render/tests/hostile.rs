@@ -117,6 +117,19 @@ fn an_error_at_the_very_end_is_in_the_digest() {
 }
 
 #[test]
+fn what_is_left_out_of_a_large_log_is_exact() {
+    for count in [150_000, 150_001, 163_840, 200_000] {
+        let lines = (1..=count).map(|n| format!("{n} of the log\n")).collect::<Vec<_>>().concat();
+        let digest = digest(lines.as_bytes(), &failed());
+        let shown = digest.text.lines().filter_map(|line| line.strip_prefix("| ")?.strip_suffix(" of the log"));
+        let shown: Vec<u64> = shown.map(|number| number.parse().unwrap()).collect();
+        let (from, to) = digest.summary.omitted_lines.unwrap();
+        let expected: Vec<u64> = (1..from).chain(to + 1..=count).collect();
+        assert_eq!(shown, expected, "{}", digest.text);
+    }
+}
+
+#[test]
 fn an_error_in_the_middle_of_twenty_thousand_lines_is_in_the_digest() {
     let noise = (1..=10_000).map(|n| format!("   Compiling unit{n} v0.1.0\n")).collect::<Vec<_>>().concat();
     let error = "error[E0308]: mismatched types\n --> src/lib.rs:9:26\n  |\n";
