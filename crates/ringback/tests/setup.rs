@@ -305,6 +305,9 @@ fn links_and_modes_stay() {
     assert!(fs::symlink_metadata(world.me(".gemini/settings.json")).unwrap().is_symlink());
     let meta = fs::metadata(world.me("dotfiles/settings.json")).unwrap();
     assert_eq!(meta.permissions().mode() & 0o777, 0o640);
+    world.done(&["claude"]);
+    let made = fs::metadata(world.me(".claude.json")).unwrap();
+    assert_eq!(made.permissions().mode() & 0o777, 0o600, "what is made is private");
     assert!(world.read("dotfiles/settings.json").contains("ringback"));
     world.done(&["--undo", "gemini"]);
     assert_eq!(world.read("dotfiles/settings.json"), "{}\n");

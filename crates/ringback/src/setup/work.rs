@@ -1,7 +1,8 @@
 //! Carries setup and undo out, file by file: a file that cannot be edited is left alone, and the others go on.
 
-use std::fs::{self, File};
+use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read as _, Write as _};
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
 use ringback_host::home::Home;
@@ -243,7 +244,8 @@ fn write(path: &Path, before: Option<&str>, after: &str) -> Result<(), String> {
     let mut beside = path.as_os_str().to_owned();
     beside.push(format!(".ringback-{}", std::process::id()));
     let beside = PathBuf::from(beside);
-    let written = File::create_new(&beside).and_then(|mut file| {
+    // Settings hold tokens: whatever the umask, and also if we die in the middle, nobody else can read the new text.
+    let written = OpenOptions::new().create_new(true).write(true).mode(0o600).open(&beside).and_then(|mut file| {
         file.write_all(after.as_bytes())?;
         if before.is_some() {
             file.set_permissions(fs::metadata(path)?.permissions())?;
