@@ -39,6 +39,8 @@ pub struct Client {
     launcher: Launcher,
     autostart: bool,
     conn: Conn,
+    /// A leave of the daemon was begun and not finished: the next request takes another connection.
+    stale: bool,
     asked: Option<Asked>,
 }
 
@@ -59,14 +61,30 @@ impl Client {
     /// As [`Client::open`], with this program as the daemon.
     pub fn open_with(home: &Home, caller: Caller, launcher: Launcher) -> Result<Self, ClientError> {
         let stream = start::connect_or_start(home, &launcher)?;
-        Ok(Self { home: home.clone(), caller, launcher, autostart: true, conn: Conn::new(stream), asked: None })
+        Ok(Self {
+            home: home.clone(),
+            caller,
+            launcher,
+            autostart: true,
+            conn: Conn::new(stream),
+            stale: false,
+            asked: None,
+        })
     }
 
     /// Reaches a daemon that runs already.
     pub fn open_existing(home: &Home, caller: Caller) -> Result<Self, ClientError> {
         let stream = start::connect(home)?.ok_or_else(|| ClientError::NoDaemon { home: home.root().to_owned() })?;
         let conn = Conn::new(stream);
-        Ok(Self { home: home.clone(), caller, launcher: Launcher::default(), autostart: false, conn, asked: None })
+        Ok(Self {
+            home: home.clone(),
+            caller,
+            launcher: Launcher::default(),
+            autostart: false,
+            conn,
+            stale: false,
+            asked: None,
+        })
     }
 
     /// The home whose daemon this is.
@@ -111,6 +129,9 @@ impl Client {
 
     /// Asks, and does not wait: the client is readable ([`AsFd`]) when [`Client::finish`] has something to read.
     pub fn begin(&mut self, request: Request) -> Result<(), ClientError> {
+        if self.stale {
+            self.reconnect()?;
+        }
         if starts_task(&request) {
             self.refuse_confined_daemon()?;
         }
@@ -202,6 +223,7 @@ impl Client {
             start::connect(&self.home)?.ok_or_else(|| ClientError::NoDaemon { home: self.home.root().to_owned() })?
         };
         self.conn = Conn::new(stream);
+        self.stale = false;
         Ok(())
     }
 
@@ -227,8 +249,9 @@ impl Client {
             Reply::Fault(fault) => Err(ClientError::Fault(fault)),
             reply => {
                 if older && starts && self.autostart {
-                    // It understood us; the next request finds the new one.
-                    self.replace_daemon()?;
+                    // It understood us; the next request finds the new one. The task runs, so its id is answered whatever
+                    // becomes of this: an error instead would have the caller run it again.
+                    self.stale = self.replace_daemon().is_err();
                 }
                 Ok(Some(reply))
             }
@@ -342,6 +365,20 @@ mod tests {
         assert!(matches!(request, Request::Wait { timeout_ms: Some(5_000..=6_000), .. }));
     }
 
+    fn exchange(stream: &mut std::os::unix::net::UnixStream, answer: Option<Answer>) -> String {
+        let mut prefix = [0; 4];
+        stream.read_exact(&mut prefix).unwrap();
+        let mut body = vec![0; crate::wire::frame::body_length(prefix).unwrap()];
+        stream.read_exact(&mut body).unwrap();
+        let call: crate::wire::Call = crate::wire::decode(&body).unwrap();
+        if let Some(answer) = answer {
+            let mut bytes = Vec::new();
+            crate::wire::encode(&answer, &mut bytes).unwrap();
+            stream.write_all(&bytes).unwrap();
+        }
+        format!("{:?}", call.request)
+    }
+
     /// A daemon that takes one request per entry and answers it, or leaves without a word.
     fn serve(home: &Home, script: Vec<Option<Answer>>) -> std::thread::JoinHandle<Vec<String>> {
         home.prepare().unwrap();
@@ -349,17 +386,7 @@ mod tests {
         std::thread::spawn(move || {
             let answer = |answer: Option<Answer>| {
                 let (mut stream, _) = listener.accept().unwrap();
-                let mut prefix = [0; 4];
-                stream.read_exact(&mut prefix).unwrap();
-                let mut body = vec![0; crate::wire::frame::body_length(prefix).unwrap()];
-                stream.read_exact(&mut body).unwrap();
-                let call: crate::wire::Call = crate::wire::decode(&body).unwrap();
-                if let Some(answer) = answer {
-                    let mut bytes = Vec::new();
-                    crate::wire::encode(&answer, &mut bytes).unwrap();
-                    stream.write_all(&bytes).unwrap();
-                }
-                format!("{:?}", call.request)
+                exchange(&mut stream, answer)
             };
             script.into_iter().map(answer).collect()
         })
@@ -396,6 +423,28 @@ mod tests {
         assert!(matches!(error, ClientError::Gone { what: "run" }), "{error:?}");
         assert!(error.hint().unwrap().contains("ringback ps"));
         assert_eq!(asked.len(), 1);
+    }
+
+    #[test]
+    fn an_old_daemon_that_does_not_leave_takes_no_id_away() {
+        let dir = tempfile::tempdir().unwrap();
+        let home = Home::at(dir.path().join("home")).unwrap();
+        home.prepare().unwrap();
+        let listener = ringback_sys::socket::listen(home.socket_dir(), crate::home::SOCKET_NAME).unwrap();
+        let served = std::thread::spawn(move || {
+            let (mut stream, _) = listener.accept().unwrap();
+            let run = exchange(&mut stream, Some(answer(PROTOCOL, "0.0.1", Reply::Done)));
+            let fault = Fault { code: "no".to_owned(), message: "it stays".to_owned(), hint: None };
+            let stop = exchange(&mut stream, Some(answer(PROTOCOL, "0.0.1", Reply::Fault(fault))));
+            let (mut again, _) = listener.accept().unwrap();
+            [run, stop, exchange(&mut again, Some(answer(PROTOCOL, "0.0.1", Reply::Done)))]
+        });
+        let mut client = Client::open_existing(&home, Caller::default()).unwrap();
+        client.autostart = true;
+        assert!(matches!(client.call(Request::Run(Box::default())), Ok(Reply::Done)));
+        assert!(matches!(client.call(wait()), Ok(Reply::Done)), "the next request has a connection of its own");
+        let [run, stop, next] = served.join().unwrap();
+        assert!(run.starts_with("Run") && stop == "Stop" && next.starts_with("Wait"), "{run} {stop} {next}");
     }
 
     #[test]
