@@ -32,7 +32,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         let Reply::Notices { notices, .. } = client.call(inbox)? else { return Err("no notices".into()) };
         let Some(notice) = notices.iter().find(|notice| notice.task.id == task.id) else { continue };
         println!("{}", notice.text);
-        client.call(Request::Ack { up_to: None, seqs: vec![notice.seq], tasks: Vec::new() })?;
+        client.call(Request::Ack { up_to: None, seqs: vec![notice.seq], tasks: Vec::new(), endings: Vec::new() })?;
         return Ok(());
     }
 }

@@ -43,7 +43,12 @@ impl Daemon {
                 self.ask_inbox(to, caller, after, wait_ms, limit);
                 Ok(())
             }
-            Request::Ack { up_to, seqs, tasks } => self.ask_ack(to, caller, up_to, &seqs, &tasks),
+            Request::Ack { up_to, seqs, tasks, endings } => {
+                let mut which: Vec<Ack> =
+                    endings.iter().filter_map(|id| TaskId::parse(id).ok()).map(Ack::Ending).collect();
+                which.extend(up_to.map(Ack::UpTo).into_iter().chain(seqs.into_iter().map(Ack::One)));
+                self.ask_ack(to, caller, which, &tasks)
+            }
             claim @ Request::Claim { .. } => self.ask_claim(to, caller, claim),
             Request::Heard { tasks } => {
                 self.ask_heard(to, caller, &tasks);
@@ -256,16 +261,7 @@ impl Daemon {
         self.say(to, Say::Inbox { caller: caller.clone(), limit, wait_ms: wait_ms.unwrap_or(0) });
     }
 
-    fn ask_ack(
-        &mut self,
-        to: Token,
-        caller: &Caller,
-        up_to: Option<u64>,
-        seqs: &[u64],
-        tasks: &[String],
-    ) -> Result<(), Fault> {
-        let mut which: Vec<Ack> = up_to.map(Ack::UpTo).into_iter().collect();
-        which.extend(seqs.iter().copied().map(Ack::One));
+    fn ask_ack(&mut self, to: Token, caller: &Caller, mut which: Vec<Ack>, tasks: &[String]) -> Result<(), Fault> {
         for text in tasks {
             which.push(Ack::Task(self.resolve(text)?));
         }

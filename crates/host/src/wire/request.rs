@@ -112,6 +112,9 @@ pub enum Request {
         seqs: Vec<u64>,
         /// The notices of these tasks (ids or unique prefixes).
         tasks: Vec<String>,
+        /// The endings of these tasks (full ids), which were shown: as [`Request::Heard`], but answered.
+        #[serde(default)]
+        endings: Vec<String>,
     },
     /// Take unheard notices of the caller's session to speak of them: while the lease lasts nobody else is given them by a
     /// claim. One that was acknowledged is never given; one that was not is given to the next when the lease lapses.

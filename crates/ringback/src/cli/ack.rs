@@ -36,7 +36,8 @@ impl Ack {
         let (seqs, tasks) = sort(self.which);
         let up_to = if self.all { Some(SEQ_MAX) } else { self.up_to };
         let mut client = door::client(self.session.as_deref())?;
-        let Reply::Acknowledged { count } = client.call(Request::Ack { up_to, seqs, tasks })? else {
+        let Reply::Acknowledged { count } = client.call(Request::Ack { up_to, seqs, tasks, endings: Vec::new() })?
+        else {
             return Err(door::unexpected());
         };
         if door.json {

@@ -57,7 +57,7 @@ impl Inbox {
         // Printed and flushed; a crash before this line offers them again, and that is right.
         if self.take && !notices.is_empty() {
             let seqs = notices.iter().map(|notice| notice.seq).collect();
-            client.call(Request::Ack { up_to: None, seqs, tasks: Vec::new() })?;
+            client.call(Request::Ack { up_to: None, seqs, tasks: Vec::new(), endings: Vec::new() })?;
         }
         Ok(0)
     }

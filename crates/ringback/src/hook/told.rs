@@ -11,7 +11,7 @@ use serde_json::Value;
 use super::Options;
 use super::agent::Hook;
 use super::event::{Event, ids_in};
-use super::speech::{SPOKEN_MAX, speech};
+use super::speech::{SPOKEN_MAX, Speech, speech};
 use crate::cli::door::{self, caller};
 use crate::explain::{Done, Failure};
 
@@ -88,17 +88,19 @@ pub(super) fn say(
     before: &str,
 ) -> Result<bool, Failure> {
     let wanted: Vec<Notice> = unheard(client)?.into_iter().filter(|notice| wanted(notice)).collect();
-    let spoken = if wanted.is_empty() { Vec::new() } else { claim(client, hook.name, Wish::of(&wanted))?.0 };
+    let spoken =
+        if wanted.is_empty() { Vec::new() } else { claim(client, hook.name, Wish::of(&wanted), SPOKEN_MAX)?.0 };
     if spoken.is_empty() && before.is_empty() {
         return Ok(false);
     }
-    let news = if spoken.is_empty() { String::new() } else { speech(&spoken, wanted.len() > spoken.len()) };
+    let news = if spoken.is_empty() { None } else { Some(speech(&spoken, wanted.len() > spoken.len())) };
+    let Speech { text: news, told } = news.unwrap_or_else(|| Speech { text: String::new(), told: Vec::new() });
     let text = [before, &news].into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join("\n\n");
     match hook.answer(&text) {
         Value::Null => {}
         answer => door::out(&format!("{answer}\n"))?,
     }
-    acknowledge(client, &spoken)?;
+    acknowledge(client, told)?;
     Ok(true)
 }
 
@@ -127,11 +129,16 @@ impl Wish {
     }
 }
 
-/// Takes what nobody else speaks of; and how long others hold the rest.
-pub(super) fn claim(client: &mut Client, rung: &str, wish: Wish) -> Result<(Vec<Notice>, Option<u64>), Failure> {
+/// Takes at most `limit` of what nobody else speaks of; and how long others hold the rest.
+pub(super) fn claim(
+    client: &mut Client,
+    rung: &str,
+    wish: Wish,
+    limit: u32,
+) -> Result<(Vec<Notice>, Option<u64>), Failure> {
     let Wish { tasks, kinds } = wish;
     let word = process::random_u64()?;
-    let request = Request::Claim { rung: rung.to_owned(), word, lease_ms: LEASE_MS, tasks, kinds, limit: SPOKEN_MAX };
+    let request = Request::Claim { rung: rung.to_owned(), word, lease_ms: LEASE_MS, tasks, kinds, limit };
     match client.call(request)? {
         Reply::Claimed { notices, held_ms } => Ok((notices, held_ms)),
         _ => Err(door::unexpected()),
@@ -139,10 +146,9 @@ pub(super) fn claim(client: &mut Client, rung: &str, wish: Wish) -> Result<(Vec<
 }
 
 /// Only to be called after it was written out: what was not must be offered again.
-pub(super) fn acknowledge(client: &mut Client, spoken: &[Notice]) -> Result<(), Failure> {
-    let seqs: Vec<u64> = spoken.iter().map(|notice| notice.seq).collect();
+pub(super) fn acknowledge(client: &mut Client, seqs: Vec<u64>) -> Result<(), Failure> {
     if !seqs.is_empty() {
-        client.call(Request::Ack { up_to: None, seqs, tasks: Vec::new() })?;
+        client.call(Request::Ack { up_to: None, seqs, tasks: Vec::new(), endings: Vec::new() })?;
     }
     Ok(())
 }

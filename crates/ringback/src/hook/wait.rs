@@ -9,7 +9,7 @@ use ringback_sys::watch::poll;
 
 use super::agent::Hook;
 use super::event::Event;
-use super::speech::speech;
+use super::speech::{SPOKEN_MAX, Speech, speech};
 use super::told::{Wish, acknowledge, claim, client};
 use crate::cli::door::{caller, tasks};
 use crate::explain::{Done, Failure};
@@ -43,8 +43,8 @@ pub(super) fn await_end(hook: Hook, event: &Event) -> Done {
         left.retain(|id| !ended.contains(id));
         pause(if own { HEAD_START } else { GATHER })?;
         if let Some(notices) = take(hook, &mut waiter, &ended, own)? {
-            say(&notices, &left)?;
-            acknowledge(&mut waiter, &notices)?;
+            let told = say(&notices, &left)?;
+            acknowledge(&mut waiter, told)?;
             return Ok(EXIT_WAKE);
         }
     }
@@ -99,10 +99,12 @@ fn endings() -> Wish {
 fn take(hook: Hook, client: &mut Client, ended: &[String], own: bool) -> Result<Option<Vec<Notice>>, Failure> {
     loop {
         let wish = Wish { tasks: ended.to_vec(), ..endings() };
-        let (mut claimed, held_ms) = claim(client, hook.name, wish)?;
+        let (mut claimed, held_ms) = claim(client, hook.name, wish, SPOKEN_MAX)?;
         if !claimed.is_empty() {
-            if !own {
-                claimed.extend(claim(client, hook.name, endings())?.0);
+            // No more than are spoken of: what is claimed and not said is said late.
+            let room = SPOKEN_MAX.saturating_sub(u32::try_from(claimed.len()).unwrap_or(SPOKEN_MAX));
+            if !own && room > 0 {
+                claimed.extend(claim(client, hook.name, endings(), room)?.0);
             }
             return Ok(Some(claimed));
         }
@@ -117,11 +119,14 @@ fn pause(length: Duration) -> Result<(), Failure> {
     Ok(())
 }
 
-fn say(notices: &[Notice], left: &[String]) -> Result<(), Failure> {
+/// Says it; which notices were in it.
+fn say(notices: &[Notice], left: &[String]) -> Result<Vec<u64>, Failure> {
+    let Speech { text, told } = speech(notices, notices.len() >= SPOKEN_MAX as usize);
     let mut stderr = io::stderr().lock();
-    writeln!(stderr, "{}", speech(notices, false))?;
+    writeln!(stderr, "{text}")?;
     if !left.is_empty() {
         writeln!(stderr, "Of the same call, not ended: {}", left.join(", "))?;
     }
-    Ok(stderr.flush()?)
+    stderr.flush()?;
+    Ok(told)
 }

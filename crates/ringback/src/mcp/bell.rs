@@ -158,7 +158,7 @@ fn ring(line: &mut Line, thread: &str) -> Result<Rung, Failure> {
     if !queue(Path::new(PROGRAM), thread, &message).unwrap_or(false) {
         return Ok(Rung::Refused);
     }
-    line.call(Request::Ack { up_to: None, seqs: told, tasks: Vec::new() })?;
+    line.call(Request::Ack { up_to: None, seqs: told, tasks: Vec::new(), endings: Vec::new() })?;
     Ok(Rung::Told)
 }
 

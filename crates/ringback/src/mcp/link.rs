@@ -89,14 +89,12 @@ impl Link {
         let batch = mem::take(&mut *lock(&self.unsaid));
         for Shown { session, tasks } in batch {
             let caller = caller(session);
-            for task in tasks {
-                // `Ack` rather than `Heard`: it is answered, so a daemon that restarts meanwhile is asked again. A task that
-                // was removed has no notice either.
-                let request = Request::Ack { up_to: None, seqs: Vec::new(), tasks: vec![task] };
-                let Ok(mut client) = self.client(&caller) else { return };
-                if let Ok(_) | Err(ClientError::Fault(_)) = client.call(request) {
-                    self.keep(client);
-                }
+            // `Ack` rather than `Heard`: it is answered, so a daemon that restarts meanwhile is asked again. The lines that a
+            // task is watched for stay: the answer has not shown them.
+            let request = Request::Ack { up_to: None, seqs: Vec::new(), tasks: Vec::new(), endings: tasks };
+            let Ok(mut client) = self.client(&caller) else { return };
+            if let Ok(_) | Err(ClientError::Fault(_)) = client.call(request) {
+                self.keep(client);
             }
         }
     }

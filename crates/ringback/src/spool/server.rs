@@ -390,7 +390,8 @@ impl Server {
         self.tell(name, &status, json!({ "task": id }), &text)?;
         if self.options.hears {
             // Unsaid, the notice stays in the inbox, which is the safe side.
-            let _unheard = self.client.call(Ask::Ack { up_to: None, seqs: Vec::new(), tasks: vec![id] });
+            let _unheard =
+                self.client.call(Ask::Ack { up_to: None, seqs: Vec::new(), tasks: Vec::new(), endings: vec![id] });
         }
         Ok(())
     }

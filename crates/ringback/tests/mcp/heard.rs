@@ -47,6 +47,20 @@ fn every_answer_lists_what_was_not_heard_also_an_error() {
 }
 
 #[test]
+fn a_result_does_not_take_the_lines_away_that_were_watched_for() {
+    let home = Home::new();
+    let mut agent = Agent::start_with(&home, Ways { env: &[("RINGBACK_SESSION", "r")], ..Ways::default() });
+    let run = home.cli_as("r", &["run", "--watch-literal", "found", "--", "echo", "found it"]);
+    let id = run["id"].as_str().unwrap();
+    agent.call("wait", json!({"ids": [id]}));
+    agent.call("list", json!({"ended": true}));
+    let inbox = home.cli_as("r", &["inbox"]);
+    let kinds: Vec<&str> =
+        inbox["notices"].as_array().unwrap().iter().map(|notice| notice["kind"].as_str().unwrap()).collect();
+    assert_eq!(kinds, ["tool_match"]);
+}
+
+#[test]
 fn many_endings_are_bounded_to_a_few_lines() {
     let home = Home::new();
     let mut agent = Agent::start(&home);

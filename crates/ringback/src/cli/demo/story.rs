@@ -148,7 +148,12 @@ fn hear_of_everything(stage: &mut Stage, cast: &Cast) -> Result<(), Failure> {
     stage.say("killed the daemon between reading and acknowledging")?;
     let again = stage.inbox()?;
     stage.check("the same notices are offered again", seen(&again) == seen(&notices))?;
-    let ack = Request::Ack { up_to: again.last().map(|notice| notice.seq), seqs: Vec::new(), tasks: Vec::new() };
+    let ack = Request::Ack {
+        up_to: again.last().map(|notice| notice.seq),
+        seqs: Vec::new(),
+        tasks: Vec::new(),
+        endings: Vec::new(),
+    };
     let acknowledged = matches!(stage.client()?.call(ack)?, Reply::Acknowledged { count: 3 });
     stage.check("three are acknowledged", acknowledged)?;
     stage.kill_daemon()?;
