@@ -94,6 +94,7 @@ fn a_stranger_with_the_number_of_the_main_process_is_left_alone() {
     assert_eq!((record.witness, record.has_receipt), (Witness::None, true));
     let (receipt, entries) = task.receipt();
     assert_eq!((receipt.layer, receipt.observed), (Layer::Marks, 0), "{entries:?}");
+    assert!(receipt.verified_empty, "{receipt:?}");
     assert!(stranger.try_wait().unwrap().is_none(), "the stranger is dead");
     stranger.kill().unwrap();
     stranger.wait().unwrap();

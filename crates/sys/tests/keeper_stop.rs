@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use ringback_sys::form::receipt::{Ended, Layer};
 use ringback_sys::form::record::{Cause, Phase};
+use ringback_sys::form::request::Request;
 use ringback_sys::form::spec::Leftovers;
 use rustix::process::Signal;
 use support::{Order, Task, bearers, code, kill, signal};
@@ -150,6 +151,38 @@ fn a_second_stop_has_less_patience() {
     let (record, receipt, _) = task.stop_and_wait(0);
     assert!(began.elapsed() < Duration::from_secs(10) && receipt.verified_empty);
     assert_eq!(record.requests_done, 2);
+}
+
+#[test]
+fn the_longest_grace_is_not_the_shortest() {
+    let task = check("trap 'sleep 0.3; exit 7' TERM; echo up; while :; do sleep 0.05; done", u64::MAX, 1);
+    assert_eq!(code(&task.record()), Some(7));
+}
+
+#[test]
+fn what_is_asked_while_a_stop_kills_is_read_after_it() {
+    let task = Order::sh("trap '' TERM; echo up; sleep 300; sleep 300").start();
+    task.wait_output(|output| output == b"up\n");
+    task.stop(1000);
+    task.wait_for("the cause", |record| record.cause == Cause::Request);
+    // Its poke is one of those that the killing takes, so it may as well have none.
+    let request = Request { cause: Cause::Request, ..Request::default() };
+    task.append(request);
+    assert_eq!(task.wait_closed().requests_done, 2);
+}
+
+#[test]
+fn a_stop_of_leftovers_is_told_though_a_stranger_holds_the_output() {
+    let task = Order::sh("setsid sleep 300 > /dev/null 2>&1 & echo up; read _; exit 6").with(|head| head.stdin = true);
+    let task = task.start();
+    task.wait_output(|output| output == b"up\n");
+    let stranger = std::fs::OpenOptions::new().write(true).open(task.folder.join("io")).unwrap();
+    std::fs::write(task.folder.join("stdin"), "\n").unwrap();
+    assert_eq!(task.wait_ended().phase, Phase::Ended);
+    let (record, receipt, _) = task.stop_and_wait(0);
+    assert!(receipt.verified_empty && record.stop_over && record.phase == Phase::Ended, "{record:?}");
+    drop(stranger);
+    assert_eq!(code(&task.wait_closed()), Some(6));
 }
 
 #[test]

@@ -66,6 +66,33 @@ fn what_was_written_while_nobody_kept_is_there() {
 }
 
 #[test]
+fn a_witness_says_nothing_to_the_keeper_that_is_the_parent() {
+    let task = Order::sh("echo up; read _; exit 3").with(|head| head.stdin = true).start();
+    task.wait_output(|output| output == b"up\n");
+    task.ask(Request { ask: Ask::Witness, status: 9, ..Request::default() });
+    let record = task.wait_for("the request", |record| record.requests_done == 1);
+    assert_eq!((record.phase, record.witness), (Phase::Started, Witness::None));
+    std::fs::write(task.folder.join("stdin"), "\n").unwrap();
+    let record = task.wait_closed();
+    assert_eq!((record.witness, code(&record)), (Witness::Parent, Some(3)));
+}
+
+#[test]
+fn a_witness_beside_a_stop_is_heard() {
+    let mut task = Order::new(&["sleep", "300"]).start();
+    let main = task.wait_started().main.pid;
+    task.kill_keeper();
+    kill(main, Signal::KILL);
+    let status = reap(main);
+    task.append(Request { cause: Cause::Request, ..Request::default() });
+    task.append(Request { ask: Ask::Witness, status, ..Request::default() });
+    task.take_over();
+    let record = task.wait_closed();
+    assert_eq!((record.witness, signal(&record), record.has_receipt), (Witness::Daemon, Some(9), true), "{record:?}");
+    assert!(task.receipt().0.verified_empty);
+}
+
+#[test]
 fn an_end_that_nobody_saw_is_not_made_up() {
     let mut task = Order::new(&["sleep", "300"]).start();
     let main = task.wait_started().main.pid;

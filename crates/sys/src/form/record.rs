@@ -195,6 +195,9 @@ pub struct Record {
     /// What is missing from the files `stdout` and `stderr` of a split task (offsets in those files); an empty range
     /// is no gap.
     pub stream_gaps: [[Gap; STREAM_GAPS_MAX]; 2],
+    /// Whether the last stop that was begun is over, also if its receipt could not be written. (Keepers before this
+    /// field never say so; theirs is over when there is a receipt.)
+    pub stop_over: bool,
 }
 
 impl Record {
@@ -242,6 +245,7 @@ impl Record {
             w.u64(gap.to);
             w.u8(gap.why as u8);
         }
+        w.u8(u8::from(self.stop_over));
         debug_assert!(!w.overflowed());
         let crc = crc32c(&slot[4..]);
         slot[..4].copy_from_slice(&crc.to_le_bytes());
@@ -286,6 +290,7 @@ impl Record {
         for gap in record.gaps.iter_mut().chain(record.stream_gaps.as_flattened_mut()) {
             *gap = Gap { from: r.u64(), to: r.u64(), why: GapWhy::of(r.u8())? };
         }
+        record.stop_over = r.u8() != 0;
         (!r.short()).then_some(record)
     }
 
@@ -331,6 +336,7 @@ mod tests {
     fn sample(seq: u64) -> Record {
         let mut record =
             Record { seq, phase: Phase::Ended, wait_status: 42 << 8, witness: Witness::Parent, ..Record::default() };
+        record.stop_over = true;
         record.leftovers[3].who.pid = 77;
         record.gaps[7] = Gap { from: 1, to: 9, why: GapWhy::NoSpace };
         record.stream_gaps[1][1] = Gap { from: 2, to: 8, why: GapWhy::Truncated };

@@ -19,6 +19,9 @@ const BUSY_PULLS: u8 = 4;
 /// does not fill the disk with times.
 const INTERVAL_ENTRIES: u64 = 65_536;
 
+/// After so many bytes a writer that never rests is left, so that others are served.
+const DRAIN_MAX: u64 = 4 * MOVE_MAX as u64;
+
 /// Everything that output goes through.
 pub(super) struct Capture {
     fifos: [Option<Fifo>; 2],
@@ -95,7 +98,7 @@ impl Capture {
 
     /// Copies until the FIFOs are empty; a writer that never rests is left after a pipe's worth per stream.
     pub(super) fn drain(&mut self, ledger: &mut Ledger) {
-        let most = self.output.length() + 4 * MOVE_MAX as u64;
+        let most = self.output.length() + DRAIN_MAX;
         while self.output.length() < most {
             let mut slots = self.slots();
             if !matches!(poll::wait(&mut slots, Some(0)), Ok(1..)) {
@@ -105,10 +108,12 @@ impl Capture {
         }
     }
 
-    /// Reads every FIFO until it is empty: one that has had no writer since it was opened reports no end to poll(2).
+    /// Reads every FIFO until it is empty, or has a writer that never rests: one that has had no writer since it was
+    /// opened reports no end to poll(2).
     pub(super) fn probe(&mut self, ledger: &mut Ledger) {
         for at in 0..self.fifos.len() {
-            while self.pull(at, poll::IN, ledger) {}
+            let most = self.output.length() + DRAIN_MAX;
+            while self.pull(at, poll::IN, ledger) && self.output.length() < most {}
         }
     }
 

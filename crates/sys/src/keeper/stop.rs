@@ -4,7 +4,7 @@ use super::Keeper;
 use super::crash::crash;
 use super::members::{Members, Order, bit};
 use super::receipts;
-use crate::form::record::Cause;
+use crate::form::record::{Cause, Phase};
 use crate::form::spec::Leftovers;
 use crate::raw::process::Reaped;
 use crate::raw::{poll, process, signal, time};
@@ -34,16 +34,20 @@ pub(super) struct Stop {
 impl Keeper {
     /// Begins a stop, or shortens the grace of the one under way; a tree that is already empty needs none.
     pub(super) fn stop_tree(&mut self, cause: Cause, grace_ms: u64) {
-        if !(self.main_over && self.tree_empty) {
-            self.begin_stop(cause, grace_ms);
+        if self.main_over && self.tree_empty {
+            return;
         }
+        if self.stop.is_none() {
+            receipts::set_aside();
+        }
+        self.begin_stop(cause, grace_ms);
     }
 
     /// Begins a stop that ends with a receipt even if nobody is left, as the one of a keeper that died in it.
     pub(super) fn begin_stop(&mut self, cause: Cause, grace_ms: u64) {
         let now_ms = time::mono_ms();
         if let Some(stop) = &mut self.stop {
-            stop.firm_at_ms = stop.firm_at_ms.min(now_ms + grace_ms);
+            stop.firm_at_ms = stop.firm_at_ms.min(now_ms.saturating_add(grace_ms));
             return;
         }
         // The cause goes on record before the first signal, so that its effect is never taken for a natural end. An end
@@ -52,6 +56,9 @@ impl Keeper {
         if !natural && self.ledger.record.cause == Cause::None {
             self.ledger.record.cause = cause;
         }
+        // A receipt that is there is of an earlier stop, or the dead keeper's, which the end of this one finds.
+        self.ledger.record.has_receipt = false;
+        self.ledger.record.stop_over = false;
         self.ledger.write();
         crash!("keeper.cause-recorded");
         let Ok(members) = Members::new(self.hold) else {
@@ -61,7 +68,7 @@ impl Keeper {
             }
             return;
         };
-        let firm_at_ms = now_ms + grace_ms;
+        let firm_at_ms = now_ms.saturating_add(grace_ms);
         let mut stop = Stop { cause, began_ms: now_ms, firm_at_ms, members, signals: 0, reaped: 0 };
         // Without a grace nobody could act on TERM.
         if grace_ms > 0 {
@@ -84,15 +91,17 @@ impl Keeper {
         let Some(mut stop) = self.stop.take() else { return };
         let verified = self.kill_all(&mut stop);
         crash!("keeper.before-receipt");
-        if receipts::write(&stop, self.hold, verified) {
-            self.ledger.record.has_receipt = true;
-        }
+        self.ledger.record.has_receipt = receipts::write(&stop, self.hold, verified);
+        self.ledger.record.stop_over = true;
         crash!("keeper.after-receipt");
-        if !(self.main_over && self.tree_empty) {
+        // What is over is told when it closes; but output that strangers hold may keep an ended task open for long.
+        if !(self.main_over && self.tree_empty) || self.ledger.record.phase == Phase::Ended {
             self.name_leftovers();
             self.ledger.write();
             self.news.tell();
         }
+        // Killing took the pokes of what was asked meanwhile.
+        self.read_requests();
     }
 
     /// Freezes and kills in rounds; whether two looks in a row, and the kernel's `ECHILD`, found nobody.
@@ -106,7 +115,7 @@ impl Keeper {
             if alive == 0 {
                 empty += 1;
                 self.reap_into(Some(stop));
-                if !self.tree_empty && !self.wait_for_deaths(stop) && time::mono_ms() > deadline_ms {
+                if !self.tree_empty && !self.wait_for_deaths(stop, deadline_ms) && time::mono_ms() > deadline_ms {
                     return false;
                 }
                 continue;
@@ -116,31 +125,43 @@ impl Keeper {
             stop.signals |= bit(signal::KILL);
             crash!("keeper.after-kill");
             refused = if denied == alive { refused + 1 } else { 0 };
-            self.wait_for_deaths(stop);
+            self.wait_for_deaths(stop, deadline_ms);
             if refused >= REFUSED_ROUNDS || time::mono_ms() > deadline_ms {
                 stop.members.scan(Order::default());
                 return false;
             }
         }
-        self.tree_empty
+        // The main process of a dead keeper is in no tree, though its end may still lack a witness.
+        self.tree_empty || self.witness_at_ms().is_some()
     }
 
-    /// Reaps and drains until the tree is empty (`true`) or nobody has died for a while.
-    fn wait_for_deaths(&mut self, stop: &mut Stop) -> bool {
+    /// Reaps and drains until the tree is empty (`true`), nobody has died for a while, or the deadline is over.
+    /// Output does not count: a survivor may pour it for ever.
+    fn wait_for_deaths(&mut self, stop: &mut Stop, deadline_ms: u64) -> bool {
+        let mut until_ms = deadline_ms.min(time::mono_ms() + QUIET_MS);
         loop {
+            let reaped = stop.reaped;
             self.reap_into(Some(stop));
             if self.tree_empty {
                 return true;
             }
+            let now_ms = time::mono_ms();
+            if stop.reaped != reaped {
+                until_ms = deadline_ms.min(now_ms + QUIET_MS);
+            }
+            if now_ms >= until_ms {
+                return false;
+            }
             let [first, second] = self.capture.slots();
             let mut slots = [poll::Slot::new(self.signals.number(), poll::IN), first, second, self.watch_slot()];
-            let quiet = !matches!(poll::wait(&mut slots, Some(QUIET_MS)), Ok(1..));
+            if poll::wait(&mut slots, Some(until_ms - now_ms)).is_err() {
+                return false;
+            }
             self.capture.take([slots[1], slots[2]], &mut self.ledger);
             self.clear_signals();
             if slots[3].ready != 0 {
                 self.look_at_watched();
-            } else if quiet {
-                return false;
+                until_ms = deadline_ms.min(time::mono_ms() + QUIET_MS);
             }
         }
     }

@@ -279,10 +279,15 @@ impl Task {
         String::from_utf8(self.output()).unwrap()
     }
 
-    /// Asks the keeper.
-    pub fn ask(&self, request: Request) {
+    /// Asks the keeper, without a poke.
+    pub fn append(&self, request: Request) {
         let requests = self.folder.join("requests");
         OpenOptions::new().append(true).open(requests).unwrap().write_all(&request.encode()).unwrap();
+    }
+
+    /// Asks the keeper.
+    pub fn ask(&self, request: Request) {
+        self.append(request);
         if let Some(keeper) = self.keeper {
             kill(keeper, Signal::USR1);
         }
