@@ -308,6 +308,24 @@ fn outputs_are_never_written_through_a_planted_link() {
 }
 
 #[test]
+fn a_fault_that_passes_puts_a_request_off_and_does_not_refuse_it() {
+    let world = World::new();
+    let mut server = world.spawn(&[]);
+    world.ask("first", "true");
+    world.until_status("first", "done");
+    // The daemon can make no folder for a task.
+    fs::rename(world.path("home/t"), world.path("home/aside")).unwrap();
+    fs::write(world.path("home/t"), "").unwrap();
+    world.ask("second", "echo at last");
+    server.until_said("is tried again");
+    assert_eq!(read(&world.dir("second.json")).unwrap()["status"], "pending");
+    fs::remove_file(world.path("home/t")).unwrap();
+    fs::rename(world.path("home/aside"), world.path("home/t")).unwrap();
+    assert_eq!(world.until_status("second", "done")["stdout_tail"], "at last\n");
+    assert!(!world.dir("second.error").exists());
+}
+
+#[test]
 fn a_folder_of_others_is_served_only_on_demand() {
     let world = World::new();
     fs::set_permissions(world.path("dir"), fs::Permissions::from_mode(0o777)).unwrap();

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
-use ringback_core::spec::OUTPUT_BYTES_MAX;
+use ringback_host::config::Config;
 
 use super::door::Door;
 use super::value;
@@ -33,7 +33,7 @@ pub(crate) struct Spool {
     /// Stop commands after this long, unless a request has `timeout_secs`
     #[arg(long, value_name = "DURATION", value_parser = value::limit)]
     timeout: Option<Duration>,
-    /// Keep at most this much of each output, 0 for all [default: 1 GiB]
+    /// Keep at most this much of each output, 0 for all [default: as the config says]
     #[arg(long, value_name = "SIZE", value_parser = value::size)]
     max_output: Option<u64>,
     /// Serve the folder though others can write to it: they can then run commands as you
@@ -44,6 +44,10 @@ pub(crate) struct Spool {
 impl Spool {
     /// Serves until stopped.
     pub(crate) fn perform(self, door: Door) -> Done {
+        let max_output = match self.max_output {
+            Some(bytes) => bytes,
+            None => Config::load()?.max_output,
+        };
         let options = Options {
             dir: self.dir,
             hears: self.session.is_none(),
@@ -51,7 +55,7 @@ impl Spool {
             shared: self.shared,
             cwd: self.cwd,
             timeout: self.timeout,
-            max_output: self.max_output.unwrap_or(OUTPUT_BYTES_MAX),
+            max_output,
         };
         serve(door, options)
     }

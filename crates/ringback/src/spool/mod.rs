@@ -5,6 +5,7 @@
 //! works in a folder, any other stands by. A request is claimed on disk before its task is asked for, and the claim's
 //! word stands in the task, so that whoever comes after a crash finds the task instead of starting it again.
 
+mod asking;
 mod copy;
 mod desk;
 mod name;

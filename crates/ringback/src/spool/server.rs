@@ -7,15 +7,15 @@ use std::os::fd::AsFd as _;
 use std::path::Path;
 use std::time::Duration;
 
-use ringback_host::client::{Capture, Client, ClientError};
+use ringback_host::client::{Client, ClientError};
 use ringback_host::home::Home;
-use ringback_host::quantity::millis;
-use ringback_host::wire::{ByteBuf, Command, Reply, Request as Ask, RunRequest, TaskObject, Until};
+use ringback_host::wire::{Reply, Request as Ask, TaskObject, Until};
 use ringback_sys::signals::{SIGINT, SIGTERM, SignalFd};
 use ringback_sys::watch::{FolderWatch, For, Happened, What, poll};
 use serde_json::json;
 
 use super::Options;
+use super::asking::{self, Asked};
 use super::copy::Copy;
 use super::desk::{Desk, Found};
 use super::name::{Name, Role};
@@ -26,9 +26,7 @@ use crate::render::task::verdict;
 
 /// How many requests one server works on at once; each costs a connection. More wait, unclaimed.
 const SERVED_MAX: usize = 512;
-/// How many tasks one page of a search has.
-const PAGE: u32 = 1000;
-/// How long after a failed write (a full disk) it is tried again.
+/// How long after a fault that passes (a full disk) it is tried again.
 const RETRY: Duration = Duration::from_secs(1);
 
 /// Serves a folder until SIGTERM or SIGINT; tasks run on.
@@ -53,6 +51,7 @@ pub(crate) fn serve(door: Door, options: Options) -> Done {
         folders: BTreeMap::new(),
         line: BTreeSet::new(),
         behind: BTreeSet::new(),
+        later: BTreeMap::new(),
     };
     server.look_through()?;
     while !server.turn(&stop)? {}
@@ -76,6 +75,15 @@ struct Server {
     line: BTreeSet<Name>,
     /// Jobs with more to copy than one turn takes.
     behind: BTreeSet<Name>,
+    /// Requests that cannot be started for now.
+    later: BTreeMap<Name, Later>,
+}
+
+/// Why a request was put off.
+struct Later {
+    why: String,
+    /// Known to have no task: nothing is to be searched before it is asked for.
+    unstarted: bool,
 }
 
 /// A request and its task.
@@ -99,7 +107,7 @@ impl Server {
             self.jobs.iter().filter(|(_, job)| job.ended.is_none()).map(|(n, _)| n.clone()).collect();
         let mut fds = vec![(stop.as_fd(), For::Read), (self.watch.as_fd(), For::Read)];
         fds.extend(waiting.iter().filter_map(|name| Some((self.jobs.get(name)?.wait.as_fd(), For::Read))));
-        let unwritten = self.jobs.len() > waiting.len();
+        let unwritten = self.jobs.len() > waiting.len() || !self.later.is_empty();
         let limit = if self.behind.is_empty() { unwritten.then_some(RETRY) } else { Some(Duration::ZERO) };
         let ready = poll(&fds, limit)?;
         if ready.first() == Some(&true) {
@@ -174,6 +182,7 @@ impl Server {
     }
 
     fn look_at(&mut self, name: Name, whole: bool) -> Result<(), Failure> {
+        let before = self.later.remove(&name);
         let bytes = match self.desk.read(&name, whole) {
             Found::Nothing => return Ok(()),
             Found::Refused(why) => return self.refuse(&name, &why, None),
@@ -184,7 +193,7 @@ impl Server {
                 self.line.insert(name);
                 Ok(())
             }
-            Ok(Record::Pending(request)) => self.start(&name, request),
+            Ok(Record::Pending(request)) => self.start(&name, request, before),
             Ok(Record::Running(request, claimed)) => self.attach(&name, request, &claimed),
             Ok(Record::Settled) => {
                 self.desk.unclaim(&name);
@@ -207,74 +216,46 @@ impl Server {
 
     /// Makes a request a task. The claim is on disk before the task is asked for, and its word in the task: after a death
     /// between the two, the task is found again by it, and only if there is none it is asked for.
-    fn start(&mut self, name: &Name, request: Request) -> Result<(), Failure> {
-        let claim = self.desk.claim(name)?;
-        if !claim.inherited {
+    fn start(&mut self, name: &Name, request: Request, before: Option<Later>) -> Result<(), Failure> {
+        let claim = match self.desk.claim(name) {
+            Ok(claim) => claim,
+            Err(error) => return self.put_off(name, before.as_ref(), error.to_string(), false),
+        };
+        let found = if claim.inherited && !before.as_ref().is_some_and(|before| before.unstarted) {
+            asking::find(&mut self.client, &self.options.session, &claim.word)?
+        } else {
             // Outputs of an earlier request of this name are no beginning of this one's.
-            self.desk.folder.remove(&name.stdout())?;
-            self.desk.folder.remove(&name.stderr())?;
-        }
-        let found = if claim.inherited { self.find(&claim.word)? } else { None };
+            let cleared = self.desk.folder.remove(&name.stdout()).and_then(|_| self.desk.folder.remove(&name.stderr()));
+            if let Err(error) = cleared {
+                return self.put_off(name, before.as_ref(), error.to_string(), true);
+            }
+            None
+        };
         let (task, resumed) = match found {
             Some(task) => (task, true),
-            None => match self.run(name, &request, &claim.word) {
-                Ok(task) => (task, false),
-                Err(failure) if failure.code == REFUSED => {
-                    let record = request.interrupted(name, &failure.message);
-                    self.desk.refuse(name, &failure.message, None)?;
+            None => match asking::run(&mut self.client, &self.options, name, &request, &claim.word)? {
+                Asked::Task(task) => (*task, false),
+                Asked::Later(why) => return self.put_off(name, before.as_ref(), why, true),
+                Asked::Refused(why) => {
+                    let record = request.interrupted(name, &why);
+                    self.desk.refuse(name, &why, None)?;
                     self.desk.write(name, &record)?;
                     self.desk.unclaim(name);
-                    return self.tell(name, "refused", json!({ "error": failure.message }), &failure.message);
+                    return self.tell(name, "refused", json!({ "error": why }), &why);
                 }
-                Err(failure) => return Err(failure),
             },
         };
         self.desk.unrefuse(name);
         self.follow(name, request, task, resumed)
     }
 
-    fn run(&mut self, name: &Name, request: &Request, word: &str) -> Result<TaskObject, Failure> {
-        let capture = Capture { cwd: request.cwd.clone().or_else(|| self.options.cwd.clone()), ..Capture::default() };
-        let command = Command::Script { text: ByteBuf::from(request.cmd.clone().into_bytes()), shell: Vec::new() };
-        let limit = request.timeout_secs.map(|secs| secs.saturating_mul(1000));
-        let run = RunRequest {
-            name: Some(name.as_str().to_owned()),
-            split: true,
-            timeout_ms: limit.or(self.options.timeout.map(millis)),
-            output_max: Some(self.options.max_output),
-            binding: Some(json!({ "spool": word })),
-            key: Some(name.as_str().to_owned()),
-            if_running: "reject".to_owned(),
-            ..capture.request(command)?
-        };
-        match self.client.call(Ask::Run(Box::new(run))) {
-            Ok(Reply::Task { task, .. }) => Ok(*task),
-            Ok(_) => Err(door::unexpected()),
-            Err(ClientError::Fault(fault)) => Err(Failure::new(REFUSED, fault.message, fault.hint)),
-            // The daemon went away in the middle. If it recorded the task, the next one has it.
-            Err(ClientError::Gone { .. }) => match self.find(word)? {
-                Some(task) => Ok(task),
-                None => self.run(name, request, word),
-            },
-            Err(error) => Err(error.into()),
-        }
-    }
-
-    /// The task with this word in its binding.
-    fn find(&mut self, word: &str) -> Result<Option<TaskObject>, Failure> {
-        let mut before = None;
-        loop {
-            let session = Some(self.options.session.clone());
-            let found = door::tasks(self.client.call(Ask::List { session, ended: true, before, limit: PAGE })?)?;
-            let ours = |task: &TaskObject| task.binding.as_ref().is_some_and(|binding| binding["spool"] == word);
-            if let Some(task) = found.list.into_iter().find(ours) {
-                return Ok(Some(task));
-            }
-            before = found.next;
-            if before.is_none() {
-                return Ok(None);
-            }
-        }
+    /// Tries a request again later. It stays `pending`, and its claim stays.
+    fn put_off(&mut self, name: &Name, before: Option<&Later>, why: String, unstarted: bool) -> Result<(), Failure> {
+        let is_news = before.is_none_or(|before| before.why != why);
+        let text = format!("cannot be started for now, and is tried again: {why}");
+        let fields = json!({ "error": why });
+        self.later.insert(name.clone(), Later { why, unstarted });
+        if is_news { self.tell(name, "put_off", fields, &text) } else { Ok(()) }
     }
 
     /// Takes up a request that ran when its server left.
@@ -399,7 +380,9 @@ impl Server {
     fn retry(&mut self) -> Result<(), Failure> {
         let unwritten: Vec<Name> =
             self.jobs.iter().filter(|(_, job)| job.ended.is_some()).map(|(name, _)| name.clone()).collect();
-        unwritten.iter().try_for_each(|name| self.write_end(name))
+        unwritten.iter().try_for_each(|name| self.write_end(name))?;
+        let later: Vec<Name> = self.later.keys().cloned().collect();
+        later.into_iter().try_for_each(|name| self.look_at(name, true))
     }
 
     fn drop_job(&mut self, name: &Name) {
@@ -442,9 +425,6 @@ impl Server {
         door::document(&crate::render::json::document(all))
     }
 }
-
-/// The daemon will not start such a task.
-const REFUSED: &str = "refused";
 
 /// Copies all that there is.
 fn finish(desk: &Desk, out: &mut Copy, err: &mut Copy) -> io::Result<Outputs> {
