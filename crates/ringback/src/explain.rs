@@ -22,8 +22,19 @@ pub(crate) const EXIT_TIMED_OUT: u8 = 124;
 /// The person pressed Ctrl-C.
 pub(crate) const EXIT_INTERRUPTED: u8 = 130;
 
-/// Faults of the daemon that are about the words of the command line: only it compiles patterns.
-const USAGE_FAULTS: [&str; 2] = ["bad_pattern", "bad_progress"];
+/// Faults of the daemon that are about the words of the command line, which only it can judge.
+const USAGE_FAULTS: [&str; 10] = [
+    "bad_command",
+    "bad_cwd",
+    "bad_label",
+    "bad_pattern",
+    "bad_progress",
+    "bad_session",
+    "bad_signal",
+    "bad_timeout",
+    "bad_word",
+    "empty_command",
+];
 
 /// What a verb ends with: an exit code, or a failure to explain.
 pub(crate) type Done = Result<u8, Failure>;
@@ -135,6 +146,15 @@ mod tests {
             Failure::from(fault).json(),
             json!({"schema": 1, "code": "unknown_id", "message": "no task `x`", "hint": null})
         );
+    }
+
+    #[test]
+    fn what_the_daemon_says_of_the_words_is_wrong_usage() {
+        let exit = |code: &str| Failure::from(Fault { code: code.to_owned(), message: String::new(), hint: None }).exit;
+        for code in ["bad_pattern", "bad_label", "bad_session", "empty_command", "bad_cwd", "bad_timeout", "bad_word"] {
+            assert_eq!(exit(code), EXIT_USAGE, "{code}");
+        }
+        assert!(exit("store_full") == EXIT_FAILED && exit("unknown_id") == EXIT_FAILED);
     }
 
     #[test]
