@@ -1,5 +1,6 @@
 //! The doors: words in, words out.
 
+mod caller;
 mod cli;
 mod explain;
 mod hook;

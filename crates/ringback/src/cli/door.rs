@@ -13,14 +13,6 @@ use crate::explain::{EXIT_FAILED, Failure};
 use crate::render::clean;
 use crate::render::style::{Style, Tone};
 
-/// The variables that name an agent's session, in the order they are believed.
-const SESSION_VARIABLES: [&str; 4] =
-    ["RINGBACK_SESSION", "CLAUDE_CODE_SESSION_ID", "CODEX_THREAD_ID", "GEMINI_SESSION_ID"];
-/// The session of everybody who names none.
-const DEFAULT_SESSION: &str = "default";
-/// Who stops things in the default session.
-const PERSON: &str = "person";
-
 /// How this call speaks.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Door {
@@ -114,16 +106,10 @@ fn labelled(label: &str, tone: Tone, message: &str, hint: Option<&str>) -> Strin
     format!("{} {message}{hint}", style.paint(tone, &format!("{label}:")))
 }
 
-/// Who asks: the session that was named, else the agent's own, else `default`.
+/// Who asks: the session that was named, else as the variables say.
 pub(crate) fn caller(session: Option<&str>) -> Caller {
-    decide_caller(session, |name| env::var(name).ok())
-}
-
-fn decide_caller(session: Option<&str>, var: impl Fn(&str) -> Option<String>) -> Caller {
-    let from_agent = || SESSION_VARIABLES.iter().filter_map(|name| var(name)).find(|value| !value.is_empty());
-    let session = session.map(str::to_owned).or_else(from_agent).unwrap_or_else(|| DEFAULT_SESSION.to_owned());
-    let by = if session == DEFAULT_SESSION { PERSON.to_owned() } else { session.clone() };
-    Caller { session, by }
+    let session = session.map_or_else(|| crate::caller::session(|name| env::var(name).ok()), str::to_owned);
+    crate::caller::of(session)
 }
 
 /// Tells the daemon that the endings of these tasks were shown to the session that owns them. Only to be called after
@@ -160,23 +146,4 @@ pub(crate) fn unexpected() -> Failure {
 /// Exit code of a verb that may not have done all of its work.
 pub(crate) fn exit_code(faults: &[Fault]) -> u8 {
     if faults.is_empty() { 0 } else { EXIT_FAILED }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_session_is_the_named_one_then_the_agents_then_default() {
-        let check = |flag: Option<&str>, vars: &[(&str, &str)]| {
-            let var = |name: &str| vars.iter().find(|(n, _)| *n == name).map(|(_, value)| (*value).to_owned());
-            let caller = decide_caller(flag, var);
-            (caller.session, caller.by)
-        };
-        let pair = |session: &str, by: &str| (session.to_owned(), by.to_owned());
-        assert_eq!(check(None, &[]), pair("default", "person"));
-        assert_eq!(check(Some("s1"), &[("RINGBACK_SESSION", "r")]), pair("s1", "s1"));
-        assert_eq!(check(None, &[("CLAUDE_CODE_SESSION_ID", "c"), ("RINGBACK_SESSION", "")]), pair("c", "c"));
-        assert_eq!(check(None, &[("CODEX_THREAD_ID", "x"), ("RINGBACK_SESSION", "r")]), pair("r", "r"));
-    }
 }

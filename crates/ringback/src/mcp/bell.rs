@@ -18,7 +18,8 @@ use ringback_sys::watch::{For, poll};
 use tokio::sync::watch;
 use tokio::time::{sleep, timeout};
 
-use super::link::{Line, Link, caller};
+use super::link::{Line, Link};
+use crate::caller;
 use crate::explain::Failure;
 use crate::render::clean;
 
@@ -76,7 +77,7 @@ impl Bell {
     /// Waits for something to tell, and tells it; whether there may be more.
     async fn ring_next(&self, thread: &str) -> bool {
         let never = std::future::pending();
-        match self.link.ask(caller(thread.to_owned()), never, await_news).await {
+        match self.link.ask(caller::of(thread.to_owned()), never, await_news).await {
             Ok(News::Some) => {}
             Ok(News::Late) => return true,
             // Without a daemon, or with nothing left that could end: the next `run` begins anew.
@@ -87,7 +88,7 @@ impl Bell {
         let _quiet = timeout(QUIET_WAIT, calls.wait_for(|calls| !calls.contains_key(thread))).await.is_ok();
         let never = std::future::pending();
         let to = thread.to_owned();
-        match self.link.ask(caller(thread.to_owned()), never, move |line| ring(line, &to)).await {
+        match self.link.ask(caller::of(thread.to_owned()), never, move |line| ring(line, &to)).await {
             Ok(Rung::Told) => true,
             // Somebody else is about to tell it; if that comes to nothing, it is ours when their claim has lapsed.
             Ok(Rung::Held(time)) => {

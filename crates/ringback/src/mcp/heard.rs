@@ -74,11 +74,11 @@ impl Exchange {
         }
     }
 
-    /// The answer has gone out.
+    /// The answer has gone out: hyper has taken it. Whether the client has it is known when it asks again.
     pub(super) fn written(&self) {
         let all = std::mem::take(&mut *self.shown.lock().unwrap_or_else(PoisonError::into_inner));
         for shown in all {
-            self.link.shown(shown);
+            self.link.went_out(shown);
         }
     }
 }

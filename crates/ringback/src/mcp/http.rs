@@ -163,7 +163,7 @@ impl Gate {
     }
 }
 
-/// An answer on its way: when it has gone out, what it shows was heard.
+/// An answer on its way: when it has gone out, what it shows may have been heard.
 struct Watched {
     inner: Answered,
     exchange: Arc<Exchange>,

@@ -1,5 +1,6 @@
 //! The way to the daemon: blocking calls on threads of their own, each of which can be given up at any time.
 
+use std::collections::VecDeque;
 use std::io::{PipeReader, PipeWriter, pipe};
 use std::mem;
 use std::os::fd::AsFd as _;
@@ -12,6 +13,7 @@ use ringback_host::home::Home;
 use ringback_host::quantity::millis;
 use ringback_host::wire::{Caller, Notice, Reply, Request, TaskObject, Until};
 
+use crate::caller;
 use crate::explain::Failure;
 
 /// How many unused connections are kept; a connection is cheap to make again.
@@ -19,6 +21,10 @@ const IDLE_MAX: usize = 8;
 /// How many endings may wait to be reported as heard; more than this means that no daemon has answered for long, and what
 /// is forgotten is offered again.
 const UNSAID_MAX: usize = 1000;
+
+/// How many answers that went out over HTTP may wait for a next request; the oldest are offered again.
+#[cfg(feature = "mcp-http")]
+const UNCERTAIN_MAX: usize = 1000;
 
 /// Endings that were shown to a session.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -34,6 +40,8 @@ pub(super) struct Shown {
 pub(super) struct Link {
     idle: Mutex<Vec<Client>>,
     unsaid: Mutex<Vec<Shown>>,
+    /// What answers have shown that went out, but that may not have arrived.
+    uncertain: Mutex<VecDeque<Shown>>,
     /// Held while endings are reported, so that a later call never lists what an earlier answer has shown.
     saying: Mutex<()>,
     busy: AtomicUsize,
@@ -84,11 +92,37 @@ impl Link {
         drop(tokio::task::spawn_blocking(move || link.report_shown()));
     }
 
+    /// An answer that shows this has gone out, to a client that may have left: it counts as heard with the session's next
+    /// request, and until then it is offered like what was never shown.
+    #[cfg(feature = "mcp-http")]
+    pub(super) fn went_out(&self, shown: Shown) {
+        let mut uncertain = lock(&self.uncertain);
+        if uncertain.len() >= UNCERTAIN_MAX {
+            uncertain.pop_front();
+        }
+        uncertain.push_back(shown);
+    }
+
+    /// The session asks for something: it has what it was shown before.
+    pub(super) fn asks_again(&self, session: &str) {
+        let mut uncertain = lock(&self.uncertain);
+        if uncertain.is_empty() {
+            return;
+        }
+        let mut arrived = Vec::new();
+        for shown in mem::take(&mut *uncertain) {
+            if shown.session == session { arrived.push(shown) } else { uncertain.push_back(shown) }
+        }
+        drop(uncertain);
+        // Reported by the call itself, before anything is looked up for it.
+        lock(&self.unsaid).extend(arrived);
+    }
+
     fn report_shown(&self) {
         let _order = lock(&self.saying);
         let batch = mem::take(&mut *lock(&self.unsaid));
         for Shown { session, tasks } in batch {
-            let caller = caller(session);
+            let caller = caller::of(session);
             // `Ack` rather than `Heard`: it is answered, so a daemon that restarts meanwhile is asked again. The lines that a
             // task is watched for stay: the answer has not shown them.
             let request = Request::Ack { up_to: None, seqs: Vec::new(), tasks: Vec::new(), endings: tasks };
@@ -131,11 +165,6 @@ impl Drop for Busy {
     fn drop(&mut self) {
         self.0.busy.fetch_sub(1, Ordering::Relaxed);
     }
-}
-
-/// A session as the daemon's caller: who stops something is the session.
-pub(super) fn caller(session: String) -> Caller {
-    Caller { by: session.clone(), session }
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {

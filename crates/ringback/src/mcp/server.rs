@@ -24,11 +24,12 @@ use super::bell::{Attention, Bell};
 #[cfg(feature = "mcp-http")]
 use super::heard::Exchange;
 use super::heard::{OnItsWay, OnTheWay};
-use super::link::{Link, Shown, caller};
+use super::link::{Link, Shown};
 use super::speaker::Speaker;
 use super::task;
 use super::tool::{self, Job};
 use super::tools::{self, Declared};
+use crate::caller;
 use crate::explain::Failure;
 use crate::render::clean;
 
@@ -109,11 +110,15 @@ impl Server {
                 Some(hint),
             ));
         }
-        let failure = match read(request, speaker, &mut session) {
-            Ok(Job { limit, work }) => match self.link.ask(caller(session.clone()), self.patience(limit), work).await {
-                Ok(answer) => return answer,
-                Err(failure) => failure,
-            },
+        let job = read(request, speaker, &mut session);
+        self.link.asks_again(&session);
+        let failure = match job {
+            Ok(Job { limit, work }) => {
+                match self.link.ask(caller::of(session.clone()), self.patience(limit), work).await {
+                    Ok(answer) => return answer,
+                    Err(failure) => failure,
+                }
+            }
             Err(failure) => failure,
         };
         let answer = Answer::error(&failure);
@@ -121,7 +126,7 @@ impl Server {
             return answer;
         }
         let patience = self.patience(speaker.limit());
-        let completed = self.link.ask(caller(session), patience, |line| Ok(answer.complete(line, &[]))).await;
+        let completed = self.link.ask(caller::of(session), patience, |line| Ok(answer.complete(line, &[]))).await;
         completed.unwrap_or_else(|_| Answer::error(&failure))
     }
 }

@@ -9,12 +9,8 @@ use rmcp::model::ProtocolVersion;
 use rmcp::service::RequestContext;
 
 use super::bell;
+use crate::caller;
 
-/// The session of everybody who names none.
-const DEFAULT_SESSION: &str = "default";
-/// Variables that name the session of the whole process, in the order they are believed. The agent's own comes first: a task
-/// of ours that is itself an agent has ours in its environment.
-const SESSION_VARIABLES: [&str; 2] = ["CLAUDE_CODE_SESSION_ID", "RINGBACK_SESSION"];
 /// Fields of a call's `_meta` that name its session: Codex sends the first, goose the second.
 const SESSION_FIELDS: [&str; 2] = ["threadId", "agent-session-id"];
 
@@ -111,9 +107,8 @@ fn is_own_process(_: &RequestContext<RoleServer>) -> bool {
 }
 
 fn session(field: impl Fn(&str) -> Option<String>, var: impl Fn(&str) -> Option<String>) -> String {
-    let fields = SESSION_FIELDS.iter().filter_map(|name| field(name));
-    let vars = SESSION_VARIABLES.iter().filter_map(|name| var(name));
-    fields.chain(vars).find(|name| is_label(name)).unwrap_or_else(|| DEFAULT_SESSION.to_owned())
+    let named = SESSION_FIELDS.iter().filter_map(|name| field(name)).find(|name| is_label(name));
+    named.unwrap_or_else(|| caller::session(var))
 }
 
 /// The names are those that the programs give themselves in `clientInfo`.
@@ -149,7 +144,7 @@ mod tests {
         };
         assert_eq!(check(&[], &[]), "default");
         assert_eq!(check(&[], &[("RINGBACK_SESSION", "r")]), "r");
-        assert_eq!(check(&[], &[("RINGBACK_SESSION", "r"), ("CLAUDE_CODE_SESSION_ID", "c")]), "c");
+        assert_eq!(check(&[], &[("RINGBACK_SESSION", "r"), ("CLAUDE_CODE_SESSION_ID", "c")]), "r");
         assert_eq!(check(&[("threadId", "x")], &[("CLAUDE_CODE_SESSION_ID", "c")]), "x");
         assert_eq!(check(&[("threadId", "")], &[("RINGBACK_SESSION", "two\nlines")]), "default");
     }

@@ -8,10 +8,11 @@ use rmcp::model::{CreateTaskResult, DetailedTask, ErrorData, JsonObject, MetaObj
 use serde_json::{Value, json};
 
 use super::answer::Answer;
-use super::link::{Shown, caller};
+use super::link::Shown;
 use super::server::{Server, protocol_error};
 use super::speaker::Speaker;
 use super::tool;
+use crate::caller;
 use crate::explain::Failure;
 use crate::render::task as render;
 
@@ -36,6 +37,7 @@ pub(super) fn created(task: &TaskObject, answer: &Answer) -> CreateTaskResult {
 pub(super) async fn look(server: &Server, speaker: &Speaker, id: String) -> Result<(DetailedTask, Shown), ErrorData> {
     check(&id)?;
     let session = speaker.session.clone();
+    server.link.asks_again(&session);
     let none = Shown { session: session.clone(), tasks: Vec::new() };
     let job = move |line: &mut super::link::Line| -> Result<(TaskObject, Option<Answer>), Failure> {
         let task = line.show(&id)?;
@@ -46,12 +48,12 @@ pub(super) async fn look(server: &Server, speaker: &Speaker, id: String) -> Resu
         let answer = task.has_ended().then(|| tool::ended(&task).complete(line, std::slice::from_ref(&task)));
         Ok((task, answer))
     };
-    let asked = server.link.ask(caller(session), server.patience(speaker.limit()), job).await;
+    let asked = server.link.ask(caller::of(session), server.patience(speaker.limit()), job).await;
     let (task, answer) = asked.map_err(|failure| protocol_error(&failure))?;
     Ok(match answer {
         None => (DetailedTask::new(outline(&task, TaskStatus::Working), TaskPayload::Working), none),
         // The session itself took it back; it needs no result.
-        Some(answer) if task.state == "killed" && task.by.as_ref() == Some(&speaker.session) => {
+        Some(answer) if task.state == "killed" && task.by.as_ref() == Some(&caller::of(speaker.session.clone()).by) => {
             (DetailedTask::new(outline(&task, TaskStatus::Cancelled), TaskPayload::Cancelled), answer.shown())
         }
         Some(answer) => {
@@ -69,7 +71,7 @@ pub(super) async fn cancel(server: &Server, speaker: &Speaker, id: String) -> Re
         let kill = Request::Kill { ids: vec![id], session: None, grace_ms: None };
         line.call_until_stopped(kill).map(|_| ())
     };
-    let asked = server.link.ask(caller(speaker.session.clone()), server.patience(CANCEL_WAIT), job).await;
+    let asked = server.link.ask(caller::of(speaker.session.clone()), server.patience(CANCEL_WAIT), job).await;
     asked.map_err(|failure| protocol_error(&failure))
 }
 

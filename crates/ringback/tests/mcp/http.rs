@@ -102,11 +102,15 @@ fn a_call_over_http_does_the_same_and_is_heard() {
     assert!(result["isError"] == true && result["structuredContent"]["tail"] == "| over http", "{result}");
     let id = result["structuredContent"]["id"].as_str().unwrap();
     assert_eq!(
-        home.cli(&["show", id])["session"],
+        home.cli_as("somebody", &["show", id])["session"],
         "default",
         "one server has many clients, so its own session is nobody's"
     );
-    server.call("list", &json!({}));
+    assert_eq!(Agent::start(&home).unheard(), [id], "it went out; whether it arrived, the next request says");
+    server.call("list", &json!({"session": "another"}));
+    assert_eq!(Agent::start(&home).unheard(), [id], "another session knows nothing of it");
+    let listed = server.call("list", &json!({}));
+    assert_eq!(listed["structuredContent"]["unheard"], json!([]));
     assert!(Agent::start(&home).unheard().is_empty());
     let begun = server.call("run", &json!({"command": "sleep 0.2; exit 4", "wait_ms": 0, "session": "s1"}));
     let id = &begun["structuredContent"]["id"];

@@ -170,11 +170,11 @@ fn stop_ends_the_whole_tree_and_shows_the_receipt() {
     let id = agent.begin("sleep 60 & setsid sleep 60 & echo up; wait");
     agent.call("wait", json!({"ids": [id], "pattern": "up"}));
     let told = agent.call("stop", json!({"ids": [id]}));
-    assert!(told.verdict().starts_with("KILLED by default") && !told.is_error, "{told:?}");
+    assert!(told.verdict().starts_with("KILLED by person") && !told.is_error, "{told:?}");
     assert!(told.fields["stopped"].as_str().unwrap().contains("all gone"), "{told:?}");
     assert_eq!(home.cli(&["show", &id])["cleanup"]["verified_empty"], true);
     let again = agent.call("stop", json!({"ids": [id]}));
-    assert!(again.verdict().starts_with("KILLED by default") && !again.is_error, "idempotent: {again:?}");
+    assert!(again.verdict().starts_with("KILLED by person") && !again.is_error, "idempotent: {again:?}");
     let (a, b) = (agent.begin("sleep 60"), agent.begin("sleep 60"));
     let told = agent.call("stop", json!({"all": true}));
     assert!(told.verdict() == "2 tasks stopped" && told.text.contains(&a) && told.text.contains(&b), "{told:?}");

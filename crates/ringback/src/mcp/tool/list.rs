@@ -2,13 +2,13 @@
 
 use std::collections::BTreeSet;
 
-use ringback_host::wire::{Reply, Request, TaskObject};
+use ringback_host::wire::{Reply, Request};
 
 use super::super::answer::Answer;
 use super::super::args::Args;
 use super::super::link::{Line, unexpected};
 use super::super::speaker::Speaker;
-use super::{Job, count};
+use super::{Job, count, ended_of};
 use crate::explain::Failure;
 
 /// How many rows a list has when nobody says otherwise.
@@ -43,8 +43,7 @@ impl List {
         if !self.ended && self.before.is_none() {
             let known: BTreeSet<String> = tasks.iter().map(|task| task.id.clone()).collect();
             let (notices, _) = line.unheard(self.limit)?;
-            let unheard = notices.into_iter().map(|notice| notice.task).filter(TaskObject::has_ended);
-            tasks.extend(unheard.filter(|task| !known.contains(&task.id)));
+            tasks.extend(ended_of(notices).into_iter().filter(|task| !known.contains(&task.id)));
         }
         let running = tasks.iter().filter(|task| !task.has_ended()).count();
         let verdict = format!("{} not ended, {} ended", count(running, "task"), tasks.len() - running);

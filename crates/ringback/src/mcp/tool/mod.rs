@@ -9,9 +9,10 @@ mod send;
 mod stop;
 mod wait;
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
-use ringback_host::wire::{Reply, TaskObject};
+use ringback_host::wire::{Notice, Reply, TaskObject};
 
 use super::answer::Answer;
 use super::args::{Args, wrong};
@@ -47,6 +48,13 @@ pub(super) fn ended(task: &TaskObject) -> Answer {
     Answer::of_ended(task).mark_error(task.exit_code != Some(0))
 }
 
+/// The ended tasks of these notices, each once: one may have a result and lines that matched.
+fn ended_of(notices: Vec<Notice>) -> Vec<TaskObject> {
+    let mut seen = BTreeSet::new();
+    let tasks = notices.into_iter().map(|notice| notice.task).filter(TaskObject::has_ended);
+    tasks.filter(|task| seen.insert(task.id.clone())).collect()
+}
+
 fn tasks_of(reply: Reply) -> Result<Vec<TaskObject>, Failure> {
     match reply {
         Reply::Tasks { tasks, .. } => Ok(tasks),
@@ -56,4 +64,19 @@ fn tasks_of(reply: Reply) -> Result<Vec<TaskObject>, Failure> {
 
 fn count(number: usize, what: &str) -> String {
     if number == 1 { format!("1 {what}") } else { format!("{number} {what}s") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_task_with_two_notices_is_one_task() {
+        let notice = |id: &str, state: &str| {
+            let task = TaskObject { id: id.to_owned(), state: state.to_owned(), ..TaskObject::default() };
+            Notice { task, ..Notice::default() }
+        };
+        let tasks = ended_of(vec![notice("a", "exited"), notice("b", "running"), notice("a", "exited")]);
+        assert_eq!(tasks.iter().map(|task| task.id.as_str()).collect::<Vec<_>>(), ["a"]);
+    }
 }

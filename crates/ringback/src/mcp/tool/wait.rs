@@ -9,7 +9,7 @@ use super::super::answer::Answer;
 use super::super::args::{Args, wrong};
 use super::super::link::Line;
 use super::super::speaker::Speaker;
-use super::{Job, count, pattern, tasks_of};
+use super::{Job, count, ended_of, pattern, tasks_of};
 use crate::explain::Failure;
 
 /// How many tasks one call waits for at most; the session's list is as long.
@@ -58,7 +58,7 @@ fn wait_for(line: &mut Line, ids: &[String], any: bool, until: Until, limit: Dur
 /// Without ids: whatever this session has not heard, else what runs for it.
 fn wait_for_session(line: &mut Line, any: bool, until: Until, limit: Duration) -> Result<Answer, Failure> {
     let (notices, _) = line.unheard(u32::try_from(IDS_MAX).unwrap_or(u32::MAX))?;
-    let unheard: Vec<TaskObject> = notices.into_iter().map(|n| n.task).filter(TaskObject::has_ended).collect();
+    let unheard = ended_of(notices);
     if any && !unheard.is_empty() {
         return Ok(tell(&unheard, until).complete(line, &unheard));
     }

@@ -1,0 +1,50 @@
+//! Who calls: the one rule of every door.
+//!
+//! The session that the call names, else the first of the variables that names one, else `default`.
+
+use ringback_core::spec::is_label;
+use ringback_host::wire::Caller;
+
+/// The variables that name a session, in the order they are believed. Ours comes first: it is set on purpose, by a person or
+/// by `ringback setup`, or by a task, and then what the task starts belongs to the task's session.
+const SESSION_VARIABLES: [&str; 4] =
+    ["RINGBACK_SESSION", "CLAUDE_CODE_SESSION_ID", "CODEX_THREAD_ID", "GEMINI_SESSION_ID"];
+/// The session of everybody who names none.
+const DEFAULT_SESSION: &str = "default";
+/// Who stops things in the default session.
+const PERSON: &str = "person";
+
+/// The session that holds where the call names none. What cannot be the name of a session names none.
+pub(crate) fn session(var: impl Fn(&str) -> Option<String>) -> String {
+    let named = SESSION_VARIABLES.iter().filter_map(|name| var(name)).find(|value| is_label(value));
+    named.unwrap_or_else(|| DEFAULT_SESSION.to_owned())
+}
+
+/// The caller that speaks for this session.
+pub(crate) fn of(session: String) -> Caller {
+    let by = if session == DEFAULT_SESSION { PERSON.to_owned() } else { session.clone() };
+    Caller { session, by }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_session_is_ours_then_the_agents_then_default() {
+        let check = |vars: &[(&str, &str)]| {
+            session(|name| vars.iter().find(|(other, _)| *other == name).map(|(_, value)| (*value).to_owned()))
+        };
+        assert_eq!(check(&[]), "default");
+        assert_eq!(check(&[("CLAUDE_CODE_SESSION_ID", "c"), ("RINGBACK_SESSION", "r")]), "r");
+        assert_eq!(check(&[("CLAUDE_CODE_SESSION_ID", "c"), ("RINGBACK_SESSION", "")]), "c");
+        assert_eq!(check(&[("GEMINI_SESSION_ID", "g"), ("CODEX_THREAD_ID", "x")]), "x");
+        assert_eq!(check(&[("RINGBACK_SESSION", "two\nlines")]), "default");
+    }
+
+    #[test]
+    fn a_stop_is_by_the_session_and_in_default_by_a_person() {
+        assert_eq!(of("default".to_owned()).by, "person");
+        assert_eq!(of("s1".to_owned()), Caller { session: "s1".to_owned(), by: "s1".to_owned() });
+    }
+}
