@@ -46,8 +46,8 @@ pub struct TaskObject {
     pub ended_at: Option<String>,
     /// From start to end, or to now.
     pub duration_ms: Option<u64>,
-    /// Time spent paused.
-    pub paused_ms: u64,
+    /// Time spent paused; not measured so far.
+    pub paused_ms: Option<u64>,
     /// The main process, once started.
     pub pid: Option<i32>,
     /// Its process group.

@@ -1,4 +1,5 @@
-//! What setup remembers of a file, so that undo leaves it as it was: what was made, not what was in it.
+//! What setup remembers of a file, so that undo leaves it as it was: what was made; and, only where taking
+//! that out does not give the old text, the whole old text, secrets and all. It is private, and goes with the undo.
 
 use std::fs;
 use std::path::{Path, PathBuf};
