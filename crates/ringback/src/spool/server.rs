@@ -193,7 +193,7 @@ impl Server {
                 self.line.insert(name);
                 Ok(())
             }
-            Ok(Record::Pending(request)) => self.start(&name, request, before),
+            Ok(Record::Pending(request)) => self.start(&name, request, before.as_ref()),
             Ok(Record::Running(request, claimed)) => self.attach(&name, request, &claimed),
             Ok(Record::Settled) => {
                 self.desk.unclaim(&name);
@@ -216,18 +216,18 @@ impl Server {
 
     /// Makes a request a task. The claim is on disk before the task is asked for, and its word in the task: after a death
     /// between the two, the task is found again by it, and only if there is none it is asked for.
-    fn start(&mut self, name: &Name, request: Request, before: Option<Later>) -> Result<(), Failure> {
+    fn start(&mut self, name: &Name, request: Request, before: Option<&Later>) -> Result<(), Failure> {
         let claim = match self.desk.claim(name) {
             Ok(claim) => claim,
-            Err(error) => return self.put_off(name, before.as_ref(), error.to_string(), false),
+            Err(error) => return self.put_off(name, before, error.to_string(), false),
         };
-        let found = if claim.inherited && !before.as_ref().is_some_and(|before| before.unstarted) {
+        let found = if claim.inherited && !before.is_some_and(|before| before.unstarted) {
             asking::find(&mut self.client, &self.options.session, &claim.word)?
         } else {
             // Outputs of an earlier request of this name are no beginning of this one's.
             let cleared = self.desk.folder.remove(&name.stdout()).and_then(|_| self.desk.folder.remove(&name.stderr()));
             if let Err(error) = cleared {
-                return self.put_off(name, before.as_ref(), error.to_string(), true);
+                return self.put_off(name, before, error.to_string(), true);
             }
             None
         };
@@ -235,7 +235,7 @@ impl Server {
             Some(task) => (task, true),
             None => match asking::run(&mut self.client, &self.options, name, &request, &claim.word)? {
                 Asked::Task(task) => (*task, false),
-                Asked::Later(why) => return self.put_off(name, before.as_ref(), why, true),
+                Asked::Later(why) => return self.put_off(name, before, why, true),
                 Asked::Refused(why) => {
                     let record = request.interrupted(name, &why);
                     self.desk.refuse(name, &why, None)?;
