@@ -249,7 +249,7 @@ impl Daemon {
 
     /// A stop has given up on what it could not kill: whoever waits for the tree to be gone is told what is left.
     pub(super) fn settle_stop(&mut self, id: TaskId, record: &KeeperRecord) {
-        if record.has_receipt && self.lives.contains_key(&id) {
+        if (record.stop_over || record.has_receipt) && self.lives.contains_key(&id) {
             self.waits.gone(id);
         }
     }
@@ -313,7 +313,8 @@ impl Daemon {
 
     fn ask_session_lease(&mut self, to: Token, session: &str, for_ms: u64) -> Result<(), Fault> {
         check_session(session)?;
-        let until = i64::try_from(for_ms).ok().filter(|ms| *ms > 0).map(|ms| process::wall_ms().saturating_add(ms));
+        let far = i64::try_from(for_ms).unwrap_or(i64::MAX);
+        let until = (far > 0).then(|| process::wall_ms().saturating_add(far));
         self.lease(session, until);
         self.say(to, Say::Session(session.to_owned()));
         Ok(())
