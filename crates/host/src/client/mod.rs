@@ -217,14 +217,26 @@ impl Client {
         if let Some(asked) = &mut self.asked {
             asked.tries += 1;
         }
-        let stream = if self.autostart {
-            start::connect_or_start(&self.home, &self.launcher)?
-        } else {
-            start::connect(&self.home)?.ok_or_else(|| ClientError::NoDaemon { home: self.home.root().to_owned() })?
+        let stream = match start::connect(&self.home)? {
+            Some(stream) => stream,
+            None if self.autostart => {
+                self.await_death();
+                start::connect_or_start(&self.home, &self.launcher)?
+            }
+            None => return Err(ClientError::NoDaemon { home: self.home.root().to_owned() }),
         };
         self.conn = Conn::new(stream);
         self.stale = false;
         Ok(())
+    }
+
+    /// A daemon that dies may close its sockets before its lock; who starts the next one in between is told that it serves.
+    fn await_death(&self) {
+        let process = self.daemon_pid().and_then(|pid| Ok(ringback_sys::identity::who(pid).and_then(PidFd::open)?));
+        if let Ok(process) = process {
+            // If it lives on without listening, the start says so.
+            let _gone = poll(&[(process.as_fd(), For::Read)], Some(LEAVE_WAIT));
+        }
     }
 
     /// Looks at who answered before looking at the answer.
