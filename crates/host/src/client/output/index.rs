@@ -3,7 +3,7 @@
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use ringback_sys::form::index::{ENTRY_BYTES, Entry};
 
@@ -12,6 +12,7 @@ const BLOCK_ENTRIES: usize = 256;
 
 /// An open index. Without a file there are no entries, and everything is of the merged stream at an unknown time.
 pub(super) struct Index {
+    path: PathBuf,
     file: Option<File>,
     block: Vec<Entry>,
     block_at: u64,
@@ -19,12 +20,21 @@ pub(super) struct Index {
 
 impl Index {
     pub(super) fn open(path: &Path) -> io::Result<Self> {
-        let file = match File::open(path) {
-            Ok(file) => Some(file),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => None,
-            Err(error) => return Err(error),
-        };
-        Ok(Self { file, block: Vec::new(), block_at: 0 })
+        let mut index = Self { path: path.to_owned(), file: None, block: Vec::new(), block_at: 0 };
+        index.open_if_there()?;
+        Ok(index)
+    }
+
+    /// The keeper makes it after the output, so a quick reader may find the one without the other.
+    fn open_if_there(&mut self) -> io::Result<()> {
+        if self.file.is_none() {
+            self.file = match File::open(&self.path) {
+                Ok(file) => Some(file),
+                Err(error) if error.kind() == io::ErrorKind::NotFound => None,
+                Err(error) => return Err(error),
+            };
+        }
+        Ok(())
     }
 
     /// The number of the last entry at or before `offset`.
@@ -50,6 +60,7 @@ impl Index {
 
     /// How many entries satisfy `before`, which holds for the first ones and then for none.
     fn partition(&mut self, before: impl Fn(&Entry) -> bool) -> io::Result<u64> {
+        self.open_if_there()?;
         let Some(file) = &self.file else { return Ok(0) };
         let (mut low, mut high) = (0, file.metadata()?.len() / ENTRY_BYTES as u64);
         while low < high {

@@ -269,6 +269,19 @@ pub(super) mod tests {
     }
 
     #[test]
+    fn an_index_that_is_made_after_the_output_is_found() {
+        let dir = tempfile::tempdir().unwrap();
+        let (path, index_path) = (dir.path().join("output"), dir.path().join("output.idx"));
+        std::fs::write(&path, b"").unwrap();
+        let output = Output::open_at(&path, &index_path, Vec::new()).unwrap().unwrap();
+        let mut sample = Sample { _dir: dir, output };
+        let entry = Entry { offset: 0, wall_ms: 7, stream: Stream::Stderr };
+        std::fs::write(&index_path, entry.encode()).unwrap();
+        std::fs::write(&path, b"ab").unwrap();
+        assert_eq!(pieces(&mut sample, 0..2, true), ["0 ab Stderr Some(7)"]);
+    }
+
+    #[test]
     fn a_gap_is_told_once_and_not_read() {
         let mut sample = sample(b"head\0\0\0\0tail", &[], &[(4, 8)]);
         assert_eq!(pieces(&mut sample, 0..12, false), ["0 head Merged None", "gap 4..8", "8 tail Merged None"]);
