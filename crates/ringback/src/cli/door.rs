@@ -118,7 +118,9 @@ pub(crate) fn heard(client: &mut Client, tasks: &[TaskObject]) {
     let own = |task: &&TaskObject| task.has_ended() && task.session == client.caller().session;
     let tasks: Vec<String> = tasks.iter().filter(own).map(|task| task.id.clone()).collect();
     if !tasks.is_empty() {
-        client.send(&Request::Heard { tasks });
+        // Answered, so that whoever looks after us finds it heard; unsaid, the ending is offered again, which is the safe side.
+        let ack = Request::Ack { up_to: None, seqs: Vec::new(), tasks: Vec::new(), endings: tasks };
+        let _unheard = client.call(ack);
     }
 }
 
