@@ -68,6 +68,8 @@ pub(super) struct Order {
     pub(super) signals: [i32; 2],
     /// Only this process is signalled; 0 is all.
     pub(super) only: i32,
+    /// Only those that no earlier scan has met are signalled.
+    pub(super) fresh: bool,
     /// Those that are known are not looked at again: right while they are stopped, and can neither end nor fork.
     pub(super) frozen: bool,
 }
@@ -183,7 +185,7 @@ impl Members {
         member.parent = stat.parent;
         member.threads = stat.threads;
         member.state = stat.state;
-        if member.seen_in != self.scans {
+        if member.seen_in != self.scans && (known.is_none() || !self.order.fresh) {
             self.send_ordered(at, handle.as_ref());
         }
         self.enqueue(at);

@@ -2,7 +2,7 @@
 
 use super::Keeper;
 use super::crash::crash;
-use super::members::{Members, Order, bit};
+use super::members::{Hold, Members, Order, bit};
 use super::receipts;
 use crate::form::record::{Cause, Phase};
 use crate::form::spec::Leftovers;
@@ -13,6 +13,8 @@ use crate::raw::{poll, process, signal, time};
 const KILL_MS: u64 = 10_000;
 /// How long nobody may die before the tree is looked at again, milliseconds.
 const QUIET_MS: u64 = 100;
+/// How many more looks are taken for processes to ask with TERM; one that is born still later gets the KILL.
+const ASK_ROUNDS: u32 = 8;
 /// How many freezing rounds are tried before killing what is there; each finds only what was born since the last one.
 const FREEZE_ROUNDS: u32 = 64;
 /// After so many rounds in which every one refused the signal, there is no point in more.
@@ -82,7 +84,16 @@ impl Keeper {
     fn ask(&mut self, stop: &mut Stop) {
         let only_main = self.head.term_main_only && !self.main_over;
         let only = if only_main { self.ledger.record.main.pid } else { 0 };
-        stop.members.scan(Order { signals: [signal::TERM, signal::CONT], only, frozen: false });
+        let term = Order { signals: [signal::TERM, signal::CONT], only, ..Order::default() };
+        stop.members.scan(term);
+        // A parent that obeys at once takes the list of its children with it before it was read to the end (proc(5):
+        // such a list is reliable only while nobody in it ends). They are ours now, and asked once like all others.
+        for _ in 0..ASK_ROUNDS {
+            if stop.members.fresh == 0 {
+                break;
+            }
+            stop.members.scan(Order { fresh: true, ..term });
+        }
         stop.signals |= bit(signal::TERM) | bit(signal::CONT);
     }
 
@@ -168,9 +179,13 @@ impl Keeper {
 
     /// Waits for every child that has ended; the main process's end goes on record before it is reaped.
     pub(super) fn reap_into(&mut self, mut stop: Option<&mut Stop>) {
-        self.look_at_main();
+        let own = matches!(self.hold, Hold::Parent { .. });
         loop {
-            match process::reap() {
+            self.look_at_main();
+            let spared = if own && !self.main_over { self.ledger.record.main.pid } else { 0 };
+            match process::reap(spared) {
+                // It ended between the two looks.
+                Reaped::Spared => {}
                 Reaped::Ended { pid, status } => {
                     if let Some(stop) = stop.as_deref_mut() {
                         stop.members.note_reaped(pid, status);

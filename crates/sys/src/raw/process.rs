@@ -97,26 +97,45 @@ pub(crate) fn peek(pid: i32) -> Option<(i32, Usage)> {
 pub(crate) enum Reaped {
     /// This child ended with this status word.
     Ended { pid: i32, status: i32 },
+    /// The spared one has ended, and was left as it is.
+    Spared,
     /// There are children, all alive.
     AllAlive,
     /// There are no children.
     NoChildren,
 }
 
-/// Waits for any child that has ended, without blocking (wait4(2)).
-pub(crate) fn reap() -> Reaped {
-    const ANY: usize = usize::MAX;
-    const NOHANG_ALL: usize = 1 | 0x4000_0000; // WNOHANG | __WALL
+/// Waits for any child that has ended, without blocking (wait4(2)), but for the one that is `spared`.
+///
+/// Who has ended is looked up first (`WNOWAIT`): a wait for any child would also take the one whose end has to be recorded
+/// before it is reaped, when it ends between the caller's look and the wait.
+pub(crate) fn reap(spared: i32) -> Reaped {
+    const P_ALL: usize = 0;
+    const EXITED_NOHANG_NOWAIT_ALL: usize = 4 | 1 | 0x0100_0000 | 0x4000_0000; // the last is __WALL
+    const NOHANG_ALL: usize = 1 | 0x4000_0000;
     loop {
+        let mut info = [0_i32; 32];
+        let place = info.as_mut_ptr() as usize;
+        // SAFETY: info (`siginfo_t`, 128 bytes) lives until the call is over; no usage is asked for.
+        match unsafe { call(nr::WAITID, [P_ALL, 0, place, EXITED_NOHANG_NOWAIT_ALL, 0]) } {
+            Err(Errno::EINTR) => continue,
+            Err(_) => return Reaped::NoChildren,
+            Ok(_) => {}
+        }
+        let [_, _, _, _, pid, ..] = info;
+        if pid == 0 {
+            return Reaped::AllAlive;
+        }
+        if pid == spared {
+            return Reaped::Spared;
+        }
         let mut status = 0_i32;
         // SAFETY: the status lives until the call is over; no usage is asked for.
-        let answer = unsafe { call(nr::WAIT4, [ANY, &raw mut status as usize, NOHANG_ALL, 0]) };
-        return match answer {
-            Ok(0) => Reaped::AllAlive,
-            Ok(pid) => Reaped::Ended { pid: pid as i32, status },
-            Err(Errno::EINTR) => continue,
-            Err(_) => Reaped::NoChildren,
-        };
+        match unsafe { call(nr::WAIT4, [pid as usize, &raw mut status as usize, NOHANG_ALL, 0]) } {
+            Ok(0) | Err(Errno::EINTR) => {}
+            Ok(pid) => return Reaped::Ended { pid: pid as i32, status },
+            Err(_) => return Reaped::NoChildren,
+        }
     }
 }
 
