@@ -196,9 +196,9 @@ fn running(stop: Option<Stop>, input: Input) -> (State, Vec<Act>) {
 fn open(input: Input) -> (State, Vec<Act>) {
     match input {
         Input::StopAsked(wish) => (State::Open, vec![Act::Press(wish)]),
-        Input::KeeperGone(Sight::Ended(_)) => (State::Open, vec![Act::TakeOver]),
+        Input::KeeperGone(Sight::Started | Sight::Ended(_)) => (State::Open, vec![Act::TakeOver]),
         Input::Saw(Sight::Closed(_) | Sight::StartFailed { .. })
-        | Input::KeeperGone(Sight::Closed(_) | Sight::StartFailed { .. } | Sight::New | Sight::Started)
+        | Input::KeeperGone(Sight::Closed(_) | Sight::StartFailed { .. } | Sight::New)
         | Input::Rebooted(_) => (State::Closed, vec![Act::Close]),
         // An outcome is never taken back.
         Input::Turn | Input::LaunchFailed { .. } | Input::Saw(Sight::New | Sight::Started | Sight::Ended(_)) => {

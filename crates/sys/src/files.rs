@@ -137,6 +137,11 @@ pub fn punch(file: &File, offset: u64, len: u64) -> io::Result<()> {
     Ok(rustix::fs::fallocate(file, FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE, offset, len)?)
 }
 
+/// Takes disk space for the first `len` bytes of a file without making it longer, so that writing them needs none later.
+pub fn reserve(file: &File, len: u64) -> io::Result<()> {
+    Ok(rustix::fs::fallocate(file, FallocateFlags::KEEP_SIZE, 0, len)?)
+}
+
 /// How many bytes we may still write to the file system of `path`.
 pub fn free_bytes(path: &Path) -> io::Result<u64> {
     let stat = rustix::fs::statvfs(path)?;

@@ -102,9 +102,30 @@ fn decode_spec(bytes: &[u8]) -> Option<Spec> {
 
 /// Makes `state` with a first record that says: nothing was started. It must not be there yet.
 pub fn init_state(dir: &Path) -> io::Result<()> {
+    if dir.join("state").try_exists()? {
+        return Err(io::ErrorKind::AlreadyExists.into());
+    }
+    write_state_anew(dir, &Record::default())
+}
+
+/// How many requests fit without more disk space: a stop must reach its keeper also when the disk is full.
+const REQUESTS_RESERVED: u64 = 64;
+
+/// Makes `requests` with disk space for the first of them; one that is there already keeps what it holds.
+pub fn init_requests(dir: &Path) -> io::Result<()> {
+    let file = files::append(&dir.join("requests"))?;
+    match files::reserve(&file, REQUESTS_RESERVED * request::ENTRY_BYTES as u64) {
+        // A file system that cannot reserve (fallocate(2)) still takes requests while it has space.
+        Err(error) if error.kind() == io::ErrorKind::Unsupported => Ok(()),
+        answer => answer,
+    }
+}
+
+/// Writes `state` anew with this record, where what it held cannot be read and no keeper lives.
+pub fn write_state_anew(dir: &Path, record: &Record) -> io::Result<()> {
     let mut bytes = [0; record::FILE_BYTES];
-    bytes[..record::SLOT_BYTES].copy_from_slice(&Record::default().encode());
-    files::create_new(&dir.join("state"))?.write_all(&bytes)
+    bytes[..record::SLOT_BYTES].copy_from_slice(&record.encode());
+    files::write_whole(&dir.join("state"), &bytes)
 }
 
 /// The newest whole record of `state`; nothing if the file holds none, an error if there is no file.

@@ -14,10 +14,13 @@ use ringback_sys::watch::{For, poll};
 
 use super::error::ClientError;
 use crate::config::{Config, Confined};
+use crate::daemon::DaemonError;
 use crate::home::{Home, SOCKET_NAME};
 
 /// How long a daemon may take from its start to its first word: adoption of a full home takes one second, a slow disk more.
 const START_WAIT: Duration = Duration::from_mins(1);
+/// How many daemons one client starts: each of them may be killed, or find that an older one is not wholly gone.
+const LAUNCHES_MAX: u32 = 32;
 /// Longest last words that are read of a daemon that cannot start.
 const WORDS_BYTES_MAX: usize = 16 << 10;
 /// What a daemon says once it listens.
@@ -87,11 +90,15 @@ pub(super) fn connect_or_start(home: &Home, launcher: &Launcher) -> Result<UnixS
     if let Some(stream) = connect(home)? {
         return Ok(stream);
     }
-    let words = launch(home, &launcher.find()?)?;
-    match connect(home)? {
-        Some(stream) => Ok(stream),
-        None => Err(ClientError::Start { message: words, log: home.log() }),
+    let program = launcher.find()?;
+    let mut words = String::new();
+    for _ in 0..LAUNCHES_MAX {
+        words = launch(home, &program)?;
+        if let Some(stream) = connect(home)? {
+            return Ok(stream);
+        }
     }
+    Err(ClientError::Start { message: words, log: home.log() })
 }
 
 fn refuse_if_confined() -> Result<(), ClientError> {
@@ -103,7 +110,8 @@ fn refuse_if_confined() -> Result<(), ClientError> {
     }
 }
 
-/// Starts the daemon and waits for its first word; returns what it said.
+/// Starts the daemon and waits for its first word; returns what it said. An error is something that another try would
+/// not mend.
 fn launch(home: &Home, program: &Path) -> Result<String, ClientError> {
     let spawned = Command::new(program)
         .args(["daemon", "run", "--background"])
@@ -125,6 +133,11 @@ fn launch(home: &Home, program: &Path) -> Result<String, ClientError> {
     let message = if text.is_empty() { "it left without a word".to_owned() } else { text };
     // Two daemons started by hand at the same moment: the other one serves.
     if connect(home)?.is_some() {
+        return Ok(message);
+    }
+    // One that is killed lets go of its socket before its lock (the kernel closes the last opened file first), so for a
+    // moment nobody listens and the lock is still held.
+    if message.starts_with(&DaemonError::AlreadyRunning.to_string()) {
         return Ok(message);
     }
     Err(ClientError::Start { message, log: home.log() })

@@ -5,7 +5,7 @@ use std::io;
 use ringback_core::id::TaskId;
 use ringback_core::outcome::StartError;
 use ringback_core::task::{Input, Stop};
-use ringback_sys::form::record::Who;
+use ringback_sys::form::record::{Phase, Record, Who};
 use ringback_sys::form::request::{Ask, Request};
 use ringback_sys::signals::{SIGCONT, SIGUSR1};
 use ringback_sys::{process, task_files};
@@ -19,6 +19,10 @@ use crate::store::row::start_error;
 const TAKEOVER_MS: u64 = 100;
 /// The longest such pause, milliseconds.
 const TAKEOVER_MS_MAX: u64 = 30_000;
+/// One that lived so long did not die of taking over, milliseconds.
+const TAKEOVER_LIFE_MS: u64 = 1000;
+/// After so many replacements in a row those who wait for an empty tree are not kept waiting.
+const TAKEOVERS_TOLD: u32 = 3;
 
 impl Daemon {
     /// Launches a keeper that starts the command.
@@ -33,12 +37,20 @@ impl Daemon {
     /// Launches a keeper that holds what the dead one held: the first at once, each further one later than the one before,
     /// until one is heard of. A task that nobody can hold now is not given up.
     pub(super) fn take_over(&mut self, id: TaskId) {
+        let now_ms = process::monotonic_ms();
         let Some(live) = self.lives.get_mut(&id) else { return };
+        if now_ms >= live.taken_over_ms + TAKEOVER_LIFE_MS {
+            live.takeovers = 0;
+        }
         let tries = live.takeovers;
         live.takeovers = tries.saturating_add(1);
         if tries > 0 {
             let pause_ms = (TAKEOVER_MS << (tries - 1).min(16)).min(TAKEOVER_MS_MAX);
-            self.takeovers.insert((process::monotonic_ms() + pause_ms, id));
+            self.takeovers.insert((now_ms + pause_ms, id));
+            if tries >= TAKEOVERS_TOLD {
+                // Nobody can say that the tree is gone: whoever waits for that is told what is known.
+                self.waits.gone(id);
+            }
             return;
         }
         self.take_over_now(id);
@@ -63,15 +75,23 @@ impl Daemon {
     }
 
     fn take_over_now(&mut self, id: TaskId) {
-        if !self.lives.contains_key(&id) {
-            return;
-        }
+        let Some(live) = self.lives.get_mut(&id) else { return };
+        live.taken_over_ms = process::monotonic_ms();
         crash_point("daemon.before-takeover");
-        if let Err(error) = self.spawn_keeper(id, true) {
+        if let Err(error) = self.mend_record(id).and_then(|()| self.spawn_keeper(id, true)) {
             self.troubles.note(&format!("replace the keeper of {id}"), &error);
             self.take_over(id);
         }
         crash_point("daemon.after-takeover");
+    }
+
+    /// A damaged record is written anew, so that a keeper can look for what carries the task's mark.
+    fn mend_record(&mut self, id: TaskId) -> io::Result<()> {
+        if self.record(id).is_some() {
+            return Ok(());
+        }
+        let boot = ringback_sys::identity::boot_id()?;
+        task_files::write_state_anew(&self.dir(id), &Record { phase: Phase::Ended, boot, ..Record::default() })
     }
 
     /// An orphan came to us and ended: if it was the main process of a task, its next keeper is told how.
@@ -125,6 +145,11 @@ impl Daemon {
             },
         );
         crash_point("daemon.after-press");
+        // Somebody asks: a takeover that pauses is tried at once.
+        if let Some(paused) = self.takeovers.iter().find(|(_, paused)| *paused == id).copied() {
+            self.takeovers.remove(&paused);
+            self.take_over_now(id);
+        }
     }
 
     /// Appends a request and pokes the keeper.

@@ -7,6 +7,7 @@ use mio::{Events, Token};
 use ringback_core::id::TaskId;
 use ringback_core::task::Input;
 use ringback_sys::form::news::{self, FRAME_BYTES};
+use ringback_sys::form::record::Phase;
 use ringback_sys::signals::SIGCHLD;
 use ringback_sys::{identity, process, reap};
 
@@ -175,6 +176,9 @@ impl Daemon {
             self.hold_known(id, &record);
             if !gone {
                 self.is_held_again(id);
+            }
+            if record.phase == Phase::Started {
+                self.begin_feeds_of(id);
             }
             let input = if gone { Input::KeeperGone(sight) } else { Input::Saw(sight) };
             let effects = self.board.step(id, input);

@@ -61,8 +61,12 @@ pub(super) fn complete(dir: &Path, asked: &Asked) -> io::Result<()> {
     for pipe in pipes(asked.split).iter().copied().chain(stdin) {
         unless_there(files::fifo(&dir.join(pipe)))?;
     }
-    // Last: a record means that everything else is there.
-    unless_there(task_files::init_state(dir))
+    task_files::init_requests(dir)?;
+    // Last: a record means that everything else is there. One that is there may be a keeper's already.
+    match fs::symlink_metadata(dir.join("state")) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => task_files::init_state(dir),
+        other => other.map(drop),
+    }
 }
 
 fn unless_there(made: io::Result<()>) -> io::Result<()> {

@@ -31,6 +31,8 @@ pub(super) struct Live {
     pub main_who: Who,
     /// How often its keeper was replaced since one was last heard of.
     pub takeovers: u32,
+    /// When its keeper was last replaced, by the monotonic clock.
+    pub taken_over_ms: u64,
 }
 
 /// A keeper that the loop watches.
@@ -72,7 +74,16 @@ impl Live {
     /// A task of which only the row is known.
     pub(super) fn new(row: Row) -> Self {
         let told = row.facts.is_some();
-        Self { row, keeper: None, main: None, idle: Vec::new(), main_who: Who::default(), takeovers: 0, told }
+        Self {
+            row,
+            keeper: None,
+            main: None,
+            idle: Vec::new(),
+            main_who: Who::default(),
+            takeovers: 0,
+            taken_over_ms: 0,
+            told,
+        }
     }
 
     /// What the board has to know of it.
@@ -176,7 +187,9 @@ impl Daemon {
     pub(super) fn keeper_lives(&mut self, id: TaskId) -> bool {
         let path = self.dir(id).join("state");
         match ringback_sys::lock::is_held(&path) {
-            Ok(held) => held,
+            // The child of a killed keeper has the lock too, until it has gone through its gate; nobody would tell us when.
+            Ok(true) => self.record(id).is_none_or(|seen| seen.keeper.pid == 0 || identity::is_alive(seen.keeper)),
+            Ok(false) => false,
             Err(error) => {
                 if error.kind() != std::io::ErrorKind::NotFound {
                     self.troubles.note(&format!("see whether the keeper of {id} lives"), &error);

@@ -8,6 +8,7 @@ use mio::unix::SourceFd;
 use mio::{Interest, Token};
 use ringback_core::id::TaskId;
 use ringback_sys::files;
+use ringback_sys::form::record::Phase;
 use ringback_sys::form::request::{Ask, Request};
 
 use super::folder::STDIN;
@@ -18,7 +19,8 @@ use crate::wire::{Fault, Reply};
 pub(super) struct Feed {
     to: Token,
     id: TaskId,
-    pipe: File,
+    /// Nothing until the command has started: only then somebody reads.
+    pipe: Option<File>,
     data: Vec<u8>,
     done: usize,
     eof: bool,
@@ -35,32 +37,56 @@ impl Daemon {
             let hint = "start it with `ringback run --stdin` to be able to send".to_owned();
             return Err(closed(id, "its stdin is not a pipe", hint));
         }
-        let pipe = files::open_fifo_writer(&self.dir(id).join(STDIN)).map_err(|error| {
-            closed(id, &format!("its stdin is not open ({error})"), "it may have been closed by `--eof`".into())
-        })?;
         let token = self.token(Source::Stdin);
-        let feed = Feed { to, id, pipe, data, done: 0, eof };
-        self.feeds.insert(token, feed);
+        self.feeds.insert(token, Feed { to, id, pipe: None, data, done: 0, eof });
+        // A handle works at once: what is sent before the command has started waits for it.
+        if self.record(id).is_some_and(|record| record.phase != Phase::New) {
+            self.begin_feed(token);
+        }
+        Ok(())
+    }
+
+    /// The command of a task has started, so what waited for that can be written.
+    pub(super) fn begin_feeds_of(&mut self, id: TaskId) {
+        let waiting = self.feeds.iter().filter(|(_, feed)| feed.id == id && feed.pipe.is_none());
+        let tokens: Vec<Token> = waiting.map(|(token, _)| *token).collect();
+        for token in tokens {
+            self.begin_feed(token);
+        }
+    }
+
+    fn begin_feed(&mut self, token: Token) {
+        let Some(id) = self.feeds.get(&token).map(|feed| feed.id) else { return };
+        match files::open_fifo_writer(&self.dir(id).join(STDIN)) {
+            Ok(pipe) => {
+                if let Some(feed) = self.feeds.get_mut(&token) {
+                    feed.pipe = Some(pipe);
+                }
+            }
+            Err(error) => {
+                let why = format!("its stdin is not open: {error}");
+                return self.end_feed(token, Err(closed(id, &why, "it may have been closed by `--eof`".into())));
+            }
+        }
         self.feed(token);
         // Only one that has to wait is watched.
-        if let Some(feed) = self.feeds.get(&token) {
-            let fd = feed.pipe.as_raw_fd();
+        if let Some(fd) = self.feeds.get(&token).and_then(|feed| feed.pipe.as_ref()).map(File::as_raw_fd) {
             if let Err(error) = self.poll.registry().register(&mut SourceFd(&fd), token, Interest::WRITABLE) {
                 self.troubles.note(&format!("watch the stdin of {id}"), &error);
             }
             self.feed(token);
         }
-        Ok(())
     }
 
     /// The pipe may take more.
     pub(super) fn feed(&mut self, token: Token) {
         let Some(feed) = self.feeds.get_mut(&token) else { return };
+        let Some(pipe) = &mut feed.pipe else { return };
         let reply = loop {
             if feed.done == feed.data.len() {
                 break Ok(Reply::Sent { bytes: feed.done as u64 });
             }
-            match feed.pipe.write(&feed.data[feed.done..]) {
+            match pipe.write(&feed.data[feed.done..]) {
                 Ok(written) => feed.done += written,
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
@@ -102,7 +128,9 @@ impl Daemon {
     fn take_feed(&mut self, token: Token) -> Option<Feed> {
         self.sources.remove(&token);
         let feed = self.feeds.remove(&token)?;
-        let _ = self.poll.registry().deregister(&mut SourceFd(&feed.pipe.as_raw_fd()));
+        if let Some(pipe) = &feed.pipe {
+            let _ = self.poll.registry().deregister(&mut SourceFd(&pipe.as_raw_fd()));
+        }
         Some(feed)
     }
 }
