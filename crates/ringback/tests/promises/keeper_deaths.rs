@@ -1,0 +1,161 @@
+//! kill -9 of keepers: the exact outcome by the second witness, else `lost`, and never a success without evidence.
+
+use std::time::Duration;
+
+use serde_json::Value;
+
+use crate::support::oracle::{Chance, Died, Oracle, until_over};
+use crate::support::{MINE, World, machine};
+
+/// Of a main process that SIGKILL ended while nobody of ours looked: lost, unless its zombie still lies there and says how
+/// it ended, as where process 1 does not wait for its children.
+#[track_caller]
+fn check_lost_or_killed(task: &Value) {
+    let reason = (&task["state"], &task["reason"], &task["signal"]);
+    let lost = (&"lost".into(), &"monitor_died".into(), &Value::Null);
+    let killed = (&"signaled".into(), &Value::Null, &"SIGKILL".into());
+    assert!(reason == lost || reason == killed, "{task:#}");
+    assert_eq!(task["exit_code"], Value::Null);
+}
+
+#[test]
+fn keepers_killed_at_random_give_the_exact_outcome_or_lost_and_never_success() {
+    let world = World::new();
+    let mut chance = Chance::new();
+    let mut oracle = Oracle::new(&world);
+    let mut kills = 0;
+    until_over(|_| {
+        for _ in 0..3 {
+            oracle.ask(&world, false);
+        }
+        oracle.ask(&world, true);
+        chance.moment(Duration::from_millis(10));
+        let ids: Vec<&String> = oracle.ids.values().rev().take(5).collect();
+        for id in ids {
+            if let Some(keeper) = world.keeper(id).filter(|_| chance.below(2) == 0) {
+                machine::kill(keeper);
+                kills += 1;
+            }
+        }
+        oracle.go.release(chance.below(3) as usize);
+    });
+    assert!(kills >= 5, "only {kills} kills");
+    oracle.go.release(oracle.asked as usize);
+    let counts = oracle.check(&world, Died::Keepers);
+    eprintln!("{kills} kills of keepers, {counts:?}");
+    assert!(counts.lost < counts.told / 2, "{counts:?}");
+}
+
+#[test]
+fn daemon_and_keepers_killed_together_never_make_a_wrong_outcome() {
+    let world = World::new();
+    let mut chance = Chance::new();
+    let mut oracle = Oracle::new(&world);
+    until_over(|_| {
+        for _ in 0..4 {
+            let held = chance.below(2) == 0;
+            oracle.ask(&world, held);
+        }
+        chance.moment(Duration::from_millis(15));
+        let mut victims: Vec<_> = oracle.ids.values().rev().take(6).filter_map(|id| world.keeper(id)).collect();
+        victims.extend(world.daemon());
+        // In any order.
+        while !victims.is_empty() {
+            let at = chance.below(victims.len() as u64) as usize;
+            machine::kill(victims.swap_remove(at));
+        }
+        oracle.go.release(chance.below(4) as usize);
+    });
+    oracle.go.release(oracle.asked as usize);
+    let counts = oracle.check(&world, Died::Both);
+    eprintln!("{counts:?}");
+}
+
+#[test]
+fn a_keeper_that_dies_under_a_living_daemon_costs_no_exit_code() {
+    let world = World::new();
+    let go = world.fifo("go");
+    let up = world.fifo("up");
+    let id = world.sh(&format!("echo before; echo up > {}; read x < {}; echo after; exit 33", up.word(), go.word()));
+    up.line();
+    machine::kill(world.keeper(&id).expect("a keeper"));
+    go.release(1);
+    let task = world.end(&id);
+    // Linux 6.15 and later has the pidfd's word; before, the orphan is the daemon's own child.
+    assert_eq!((&task["state"], &task["exit_code"]), (&"exited".into(), &33.into()), "{task:#}");
+    assert_eq!(world.output(&id), b"before\nafter\n", "no byte is lost");
+    assert_eq!(world.inbox(MINE).len(), 1);
+}
+
+#[test]
+fn a_stop_reaches_the_tree_of_a_keeper_that_died() {
+    let world = World::new();
+    let up = world.fifo("up");
+    let id = world.sh(&format!("setsid sh -c 'sleep 8401 & sleep 8402' & echo up > {}; sleep 8403; true", up.word()));
+    up.line();
+    machine::kill(world.keeper(&id).expect("a keeper"));
+    let task = world.kill(&id);
+    assert_eq!(world.tree(&id), [], "{task:#}");
+    assert!(["killed", "lost"].contains(&task["state"].as_str().unwrap()), "{task:#}");
+    assert_eq!(task["exit_code"], Value::Null);
+    assert_eq!(world.inbox(MINE).len(), 1);
+}
+
+#[test]
+fn when_daemon_keeper_and_command_all_die_it_is_lost_and_said_so() {
+    let world = World::new();
+    let up = world.fifo("up");
+    let id = world.sh(&format!("echo up > {}; exec sleep 8404", up.word()));
+    up.line();
+    let keeper = world.keeper(&id).expect("a keeper");
+    let tree = world.tree(&id);
+    world.kill_daemon();
+    machine::kill(keeper);
+    tree.into_iter().for_each(machine::kill);
+    let task = world.end(&id);
+    check_lost_or_killed(&task);
+    assert!(task["started_at"].is_string(), "what was known is kept: {task:#}");
+    let lost = task["state"] == "lost";
+    assert_eq!(world.look(&["wait", &id]).code, Some(if lost { 125 } else { 128 + 9 }));
+    let told = world.inbox(MINE);
+    assert_eq!(told.len(), 1);
+    assert!(told[0]["text"].as_str().unwrap().starts_with(if lost { "LOST" } else { "FAILED" }), "{:#}", told[0]);
+}
+
+#[test]
+fn a_lost_task_whose_processes_live_names_them_and_a_stop_reaches_them() {
+    let world = World::new();
+    let up = world.fifo("up");
+    let id = world.sh(&format!("setsid sleep 8405 & echo up > {}; exec sleep 8406", up.word()));
+    up.line();
+    let main = world.show(&id)["pid"].as_i64().unwrap();
+    let keeper = world.keeper(&id).expect("a keeper");
+    world.kill_daemon();
+    machine::kill(keeper);
+    machine::kill(machine::Pid::from_raw(i32::try_from(main).unwrap()).unwrap());
+    let task = world.end(&id);
+    check_lost_or_killed(&task);
+    assert_eq!(task["leftovers"].as_array().unwrap().len(), 1, "{task:#}");
+    world.kill(&id);
+    assert_eq!(world.tree(&id), []);
+}
+
+#[test]
+fn a_torn_state_record_is_never_read_as_success() {
+    let world = World::new();
+    let up = world.fifo("up");
+    let id = world.sh(&format!("echo up > {}; sleep 8203; true", up.word()));
+    up.line();
+    world.kill_daemon();
+    machine::kill(world.keeper(&id).expect("a keeper"));
+    let state = world.folder(&id).join("state");
+    let length = usize::try_from(std::fs::metadata(&state).unwrap().len()).unwrap();
+    std::fs::write(&state, vec![0x5a; length]).unwrap();
+    world.show(&id);
+    world.kill(&id);
+    let task = world.end(&id);
+    assert!(["lost", "killed", "signaled"].contains(&task["state"].as_str().unwrap()), "{task:#}");
+    assert_eq!(task["exit_code"], Value::Null);
+    assert_eq!(world.inbox(MINE).len(), 1);
+    assert_eq!(world.tree(&id), [], "a stop reaches what still lives");
+}

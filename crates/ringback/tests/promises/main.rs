@@ -1,0 +1,31 @@
+//! The promises of ringback, each seen through the real binary with real processes, in private homes.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot go on has failed")]
+#![allow(clippy::cast_possible_truncation, reason = "numbers of a test are small")]
+#![allow(clippy::format_collect, clippy::needless_for_each, clippy::similar_names, reason = "a test reads as a story")]
+
+#[path = "../support/mod.rs"]
+mod support;
+
+mod contract;
+mod outcomes;
+
+mod held_pipes;
+mod timeouts;
+mod trees;
+
+mod bytes;
+mod private;
+
+mod inbox;
+mod sessions;
+
+mod bad_input;
+mod bad_times;
+
+mod concurrency;
+mod crash_points;
+mod keeper_deaths;
+mod survive;
+
+mod cases;

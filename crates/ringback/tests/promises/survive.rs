@@ -1,0 +1,93 @@
+//! P2 and P4: kill -9 of the daemon and of clients at any moment loses no outcome, no notice and no byte.
+
+use std::time::Duration;
+
+use crate::support::oracle::{Chance, Died, Oracle, until_over};
+use crate::support::{MINE, World, finish, machine};
+
+#[test]
+fn a_daemon_killed_at_random_under_two_hundred_live_tasks_loses_nothing() {
+    let world = World::new();
+    let mut chance = Chance::new();
+    let mut oracle = Oracle::new(&world);
+    for _ in 0..200 {
+        oracle.ask(&world, true);
+    }
+    let kills = until_over(|round| {
+        // Some end, some begin, and the daemon dies in the middle of it or in its adoption.
+        oracle.go.release(chance.below(8) as usize);
+        if round % 3 == 0 {
+            oracle.ask(&world, true);
+        } else {
+            oracle.ask(&world, false);
+        }
+        chance.moment(Duration::from_millis(40));
+        if let Some(daemon) = world.daemon() {
+            machine::kill(daemon);
+        }
+    });
+    assert!(kills >= 5, "only {kills} kills");
+    oracle.go.release(oracle.asked as usize);
+    let counts = oracle.check(&world, Died::Daemons);
+    eprintln!("{kills} kills of the daemon, {counts:?}");
+}
+
+#[test]
+fn an_exit_while_the_daemon_is_dead_is_known_after_any_number_of_crashes() {
+    let world = World::new();
+    let go = world.fifo("go");
+    let up = world.fifo("up");
+    let id = world.sh(&format!("echo up > {}; read x < {}; exit 9", up.word(), go.word()));
+    up.line();
+    let keeper = world.keeper(&id).expect("a keeper");
+    world.kill_daemon();
+    go.release(1);
+    machine::until_gone(keeper);
+    for _ in 0..2 {
+        let task = world.show(&id);
+        assert_eq!((&task["state"], &task["exit_code"]), (&"exited".into(), &9.into()), "{task:#}");
+        assert_eq!(world.inbox(MINE).len(), 1);
+        world.kill_daemon();
+    }
+}
+
+#[test]
+fn a_waiter_that_waits_over_the_death_of_the_daemon_gets_its_answer() {
+    let world = World::new();
+    let go = world.fifo("go");
+    let id = world.sh(&format!("read x < {}; exit 14", go.word()));
+    let waiter = world.onlooker(&["wait", &id]).spawn().unwrap();
+    let killer = world.onlooker(&["inbox", "-s", MINE, "--wait", "60s", "--json"]).spawn().unwrap();
+    for _ in 0..3 {
+        world.show(&id);
+        world.kill_daemon();
+    }
+    go.release(1);
+    let said = finish(waiter);
+    assert_eq!(said.code, Some(14), "{said:?}");
+    assert_eq!(finish(killer).ok().json()["notices"].as_array().unwrap().len(), 1);
+}
+
+#[test]
+fn clients_killed_at_random_start_nothing_twice_and_lose_no_notice() {
+    let world = World::new();
+    let mut chance = Chance::new();
+    let mut oracle = Oracle::new(&world);
+    oracle.ask(&world, false);
+    for n in 0..60 {
+        let file = oracle.folder.join(format!("starts.{}", 1000 + n));
+        let script = format!("echo start >> {}; exit 1", file.display());
+        let mut client = world.client(&["run", "-c", &script]).spawn().unwrap();
+        chance.moment(Duration::from_millis(30));
+        machine::kill(machine::pid_of(&client));
+        client.wait().unwrap();
+    }
+    let listed = world.look(&["ps", "-a", "-s", MINE, "--json", "--limit", "1000"]).ok().json();
+    for task in listed["tasks"].as_array().unwrap() {
+        world.end(task["id"].as_str().unwrap());
+    }
+    for n in 0..60 {
+        assert!(oracle.lines("starts", 1000 + n).len() <= 1);
+    }
+    oracle.check(&world, Died::Daemons);
+}

@@ -1,0 +1,139 @@
+//! P5: a stop returns when the whole tree is gone, with a receipt, whatever the tree does.
+
+use std::time::Instant;
+
+use serde_json::Value;
+
+use crate::support::model::STUBBORN;
+use crate::support::{MINE, World, about, machine};
+
+/// How large the tree is that must be gone within a second.
+const CROWD: usize = 2000;
+
+#[track_caller]
+fn check_receipt(name: &str, task: &Value) {
+    let receipt = &task["cleanup"];
+    assert_eq!(receipt["verified_empty"], true, "{name}: {task:#}");
+    assert_eq!(receipt["survivor_count"], 0, "{name}");
+    assert_eq!(receipt["survivors"].as_array().unwrap().len(), 0, "{name}");
+    assert!(receipt["scans"].as_u64().unwrap() >= 2, "{name}: two scans that find nothing");
+    assert!(receipt["observed_count"].as_u64().unwrap() >= 1, "{name}");
+    assert!(receipt["signals"].as_array().unwrap().iter().any(|signal| signal == "SIGTERM"), "{name}: {receipt:#}");
+    for seen in receipt["observed"].as_array().unwrap() {
+        assert!(["exited", "signaled", "vanished"].contains(&seen["ended"].as_str().unwrap()), "{name}: {seen:#}");
+    }
+}
+
+#[test]
+fn a_stop_leaves_nothing_of_any_tree_and_says_so() {
+    let world = World::new();
+    for model in STUBBORN {
+        let name = model.name;
+        let ready = world.fifo(&format!("ready-{}", name.replace(' ', "-")));
+        let env = format!("READY={}", ready.word().trim_matches('\''));
+        let grace = "300ms";
+        let id = world.run(&["--grace", grace, "-e", &env, "--shell", model.shell, "-c", model.script]);
+        ready.line();
+        let ended_before = name == "every leader has gone";
+        if ended_before {
+            world.end(&id);
+        }
+        let task = world.kill(&id);
+        assert_eq!(world.tree(&id), [], "{name}: the stop has returned, yet these live");
+        check_receipt(name, &task);
+        if ended_before {
+            assert_eq!((&task["state"], &task["exit_code"]), (&"exited".into(), &0.into()), "{name}");
+        } else {
+            assert_eq!(task["state"], "killed", "{name}: {task:#}");
+            assert_eq!(task["exit_code"], Value::Null, "{name}");
+        }
+        assert_eq!(about(&world.inbox(MINE), &id).len(), 1, "{name}: one notice");
+        // Idempotent: the same answer again, and nothing new.
+        let again = world.kill(&id);
+        assert_eq!((&again["state"], &again["cleanup"]), (&task["state"], &task["cleanup"]), "{name}");
+        assert_eq!(about(&world.inbox(MINE), &id).len(), 1, "{name}: still one notice");
+    }
+}
+
+#[test]
+fn a_tree_of_two_thousand_is_gone_in_under_a_second() {
+    let world = World::new();
+    let mut best_ms = u64::MAX;
+    for try_number in 0..3 {
+        let ready = world.fifo(&format!("ready-{try_number}"));
+        let script = format!(
+            "n=0; while [ $n -lt {CROWD} ]; do n=$((n+1)); sleep 7431 & done; echo up > {}; wait",
+            ready.word()
+        );
+        let id = world.sh(&script);
+        ready.line();
+        let asked = Instant::now();
+        let task = world.kill(&id);
+        let took_ms = u64::try_from(asked.elapsed().as_millis()).unwrap();
+        assert_eq!(world.tree(&id), []);
+        check_receipt("a crowd", &task);
+        let observed = task["cleanup"]["observed_count"].as_u64().unwrap();
+        assert!(observed > CROWD as u64, "only {observed} were seen");
+        best_ms = best_ms.min(took_ms);
+        if best_ms < 1000 {
+            break;
+        }
+    }
+    assert!(best_ms < 1000, "the stop took {best_ms} ms");
+}
+
+#[test]
+fn a_stop_is_polite_first() {
+    let world = World::new();
+    let ready = world.fifo("ready");
+    let script = format!("trap 'echo bye; exit 7' TERM; echo up > {}; sleep 7432 & wait", ready.word());
+    let id = world.sh(&script);
+    ready.line();
+    let task = world.kill(&id);
+    assert_eq!(world.output(&id), b"bye\n");
+    assert_eq!(task["final_exit_code"], 7, "{task:#}");
+    let signals = task["cleanup"]["signals"].to_string();
+    assert!(signals.contains("SIGTERM"), "{signals}");
+    assert!(task["cleanup"]["duration_ms"].as_u64().unwrap() < 9_000, "the whole grace is not waited for");
+}
+
+#[test]
+fn a_stop_of_one_task_touches_no_other() {
+    let world = World::new();
+    let ready = world.fifo("ready");
+    let script = format!("setsid sleep 7433 & sleep 7434 & echo up > {}; wait", ready.word());
+    let (one, other) = (world.sh(&script), world.sh(&script));
+    ready.lines(2);
+    let before = world.tree(&other);
+    assert!(before.len() >= 3, "{before:?}");
+    world.kill(&one);
+    assert_eq!(world.tree(&one), []);
+    assert_eq!(world.tree(&other), before);
+    assert_eq!(world.show(&other)["state"], "running");
+}
+
+#[test]
+fn a_kill_by_a_person_and_a_kill_before_the_start_are_told_as_such() {
+    let world = World::new();
+    let id = world.sh("sleep 7435");
+    let task = world.kill(&id);
+    assert_eq!(task["state"], "killed", "{task:#}");
+    // Killed at once after `run`, the command may not have come to run; then no signal ended it.
+    assert!(task["signal"] == "SIGTERM" || task["started_at"].is_null(), "{task:#}");
+}
+
+#[test]
+fn a_leftover_that_was_stopped_is_reported_by_the_receipt() {
+    let world = World::new();
+    let id = world.sh("trap '' TERM; setsid sh -c 'while :; do sleep 7436; done' & exit 0");
+    let task = world.end(&id);
+    let left = task["leftovers"][0]["pid"].as_i64().expect("a leftover");
+    let started = Instant::now();
+    let said = world.rb(&["kill", "--grace", "200ms", &id]).ok();
+    assert!(started.elapsed().as_secs() < 8, "{said:?}");
+    let receipt = &world.show(&id)["cleanup"];
+    let observed = receipt["observed"].as_array().unwrap();
+    assert!(observed.iter().any(|seen| seen["pid"] == left && seen["ended"] == "signaled"), "{receipt:#}");
+    assert!(receipt["signals"].to_string().contains("SIGKILL"), "{receipt:#}");
+    assert_eq!(machine::Pid::from_raw(i32::try_from(left).unwrap()).filter(|pid| machine::is_alive(*pid)), None);
+}

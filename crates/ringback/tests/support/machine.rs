@@ -1,0 +1,155 @@
+//! What a test sees of processes from outside: who lives, who holds a lock, who is gone.
+//!
+//! Processes are found by what they carry (environment, folder, lock), never by name, and signalled through a pidfd.
+
+use std::fs;
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::MetadataExt;
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::process::Child;
+use std::time::{Duration, Instant};
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::fs::inotify;
+pub(crate) use rustix::process::Pid;
+use rustix::process::{PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
+
+use super::HANG;
+
+/// The pid of a child that was not waited for.
+pub(crate) fn pid_of(child: &Child) -> Pid {
+    Pid::from_child(child)
+}
+
+/// What is left until `until`, as poll(2) wants it; `None` when it is over.
+pub(crate) fn left(until: Instant) -> Option<Timespec> {
+    let left = until.checked_duration_since(Instant::now())?;
+    Timespec::try_from(left).ok()
+}
+
+/// Kills a process and waits until it is gone.
+#[track_caller]
+pub(crate) fn kill(pid: Pid) {
+    let Ok(process) = pidfd_open(pid, PidfdFlags::empty()) else { return };
+    // EPERM and ESRCH are for the wait below to show.
+    let _ = pidfd_send_signal(&process, Signal::KILL);
+    assert!(ended(&process, HANG), "{pid:?} outlived SIGKILL");
+}
+
+/// Waits until a process is gone (or a zombie).
+#[track_caller]
+pub(crate) fn until_gone(pid: Pid) {
+    let Ok(process) = pidfd_open(pid, PidfdFlags::empty()) else { return };
+    assert!(ended(&process, HANG), "{pid:?} still lives");
+}
+
+/// Whether the process of this pidfd ends within `patience`.
+fn ended(process: &OwnedFd, patience: Duration) -> bool {
+    let patience = Timespec::try_from(patience).expect("a short time");
+    let mut waiting = [PollFd::new(process, PollFlags::IN)];
+    poll(&mut waiting, Some(&patience)).expect("poll") == 1
+}
+
+/// Whether a process lives; a zombie does not.
+pub(crate) fn is_alive(pid: Pid) -> bool {
+    pidfd_open(pid, PidfdFlags::empty()).is_ok_and(|process| !ended(&process, Duration::ZERO))
+}
+
+/// All processes, by number.
+fn all() -> impl Iterator<Item = Pid> {
+    let entries = fs::read_dir("/proc").expect("/proc");
+    let numbers = entries.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok());
+    numbers.filter_map(Pid::from_raw)
+}
+
+/// The living processes with exactly this `KEY=VALUE` in the environment they were started with.
+pub(crate) fn with_environment(entry: &[u8]) -> Vec<Pid> {
+    let me = std::process::id().cast_signed();
+    let carries = |pid: &Pid| {
+        let environment = fs::read(proc_file(*pid, "environ")).unwrap_or_default();
+        environment.split(|byte| *byte == 0).any(|one| one == entry)
+    };
+    all().filter(|pid| pid.as_raw_nonzero().get() != me && carries(pid) && is_alive(*pid)).collect()
+}
+
+/// The keeper whose working directory is `folder`.
+pub(crate) fn standing_in(folder: &Path) -> Option<Pid> {
+    all().find(|pid| is_keeper(*pid) && fs::read_link(proc_file(*pid, "cwd")).is_ok_and(|cwd| cwd == folder))
+}
+
+/// The keepers whose working directory is below `folder` (also of task folders that were removed).
+pub(crate) fn standing_below(folder: &Path) -> Vec<Pid> {
+    let below = |pid: &Pid| fs::read_link(proc_file(*pid, "cwd")).is_ok_and(|cwd| cwd.starts_with(folder));
+    all().filter(|pid| is_keeper(*pid) && below(pid) && is_alive(*pid)).collect()
+}
+
+fn is_keeper(pid: Pid) -> bool {
+    fs::read(proc_file(pid, "cmdline")).is_ok_and(|line| line.starts_with(b"ringback-keeper\0"))
+}
+
+/// A file of `/proc/PID`.
+pub(crate) fn proc_file(pid: Pid, name: &str) -> String {
+    format!("/proc/{}/{name}", pid.as_raw_nonzero())
+}
+
+/// The process that holds the flock of this file, from `/proc/locks`, checked to have the file open.
+pub(crate) fn holder_of(path: &Path) -> Option<Pid> {
+    let inode = fs::metadata(path).ok()?.ino();
+    let locks = fs::read_to_string("/proc/locks").ok()?;
+    let holders = locks.lines().filter_map(|line| {
+        let words: Vec<&str> = line.split_whitespace().filter(|word| *word != "->").collect();
+        let of_inode = words.get(5)?.rsplit(':').next()?.parse() == Ok(inode);
+        let pid = words.get(4)?.parse().ok().and_then(Pid::from_raw)?;
+        (words.get(1) == Some(&"FLOCK") && of_inode).then_some(pid)
+    });
+    holders.filter(|pid| has_open(*pid, path)).find(|pid| is_alive(*pid))
+}
+
+fn has_open(pid: Pid, path: &Path) -> bool {
+    let Ok(descriptors) = fs::read_dir(proc_file(pid, "fd")) else { return false };
+    descriptors.flatten().any(|entry| fs::read_link(entry.path()).is_ok_and(|target| target == path))
+}
+
+/// The parent of a process (proc(5): the second field after the last bracket).
+pub(crate) fn parent_of(pid: Pid) -> Option<Pid> {
+    let stat = fs::read_to_string(proc_file(pid, "stat")).ok()?;
+    let after = stat.rsplit(')').next()?;
+    after.split_whitespace().nth(1)?.parse().ok().and_then(Pid::from_raw)
+}
+
+/// Waits until a daemon listens in `home`, or until it ended: then `false`.
+pub(crate) fn until_listening(daemon: &mut Child, home: &Path) -> bool {
+    fs::create_dir_all(home).expect("a home");
+    fs::set_permissions(home, std::os::unix::fs::PermissionsExt::from_mode(0o700)).expect("a private home");
+    let news = inotify::init(inotify::CreateFlags::CLOEXEC | inotify::CreateFlags::NONBLOCK).expect("inotify");
+    inotify::add_watch(&news, home, inotify::WatchFlags::ALL_EVENTS).expect("a watch");
+    let process = pidfd_open(pid_of(daemon), PidfdFlags::empty()).expect("a pidfd");
+    let until = Instant::now() + HANG;
+    loop {
+        if UnixStream::connect(home.join("daemon.sock")).is_ok() {
+            return true;
+        }
+        let left = left(until).expect("a daemon that neither listens nor ends");
+        let mut waiting = [PollFd::new(&news, PollFlags::IN), PollFd::new(&process, PollFlags::IN)];
+        poll(&mut waiting, Some(&left)).expect("poll");
+        if !waiting[1].revents().is_empty() {
+            daemon.wait().expect("the daemon's status");
+            return false;
+        }
+        let mut events = [std::mem::MaybeUninit::uninit(); 4096];
+        while inotify::Reader::new(&news, &mut events).next().is_ok() {}
+    }
+}
+
+/// Resident memory of a process in bytes.
+pub(crate) fn resident_bytes(pid: Pid) -> u64 {
+    let status = fs::read_to_string(proc_file(pid, "status")).unwrap_or_default();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap_or("0");
+    line.trim().trim_end_matches(" kB").parse::<u64>().unwrap_or(0) * 1024
+}
+
+/// Whether the test runs as root.
+pub(crate) fn is_root() -> bool {
+    rustix::process::geteuid().is_root()
+}
