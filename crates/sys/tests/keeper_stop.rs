@@ -79,7 +79,7 @@ fn a_process_that_never_stays() {
     let hop = folder.path().join("hop");
     std::fs::write(&hop, "trap '' TERM; setsid sh \"$0\" & exit 0\n").unwrap();
     let hop = hop.display();
-    check(&format!("trap '' TERM; for i in 1 2 3 4; do sh {hop} & done; echo up; sleep 300; sleep 300"), 0, 2);
+    check(&format!("trap '' TERM; sh {hop} & echo up; sleep 300; sleep 300"), 0, 2);
 }
 
 #[test]
