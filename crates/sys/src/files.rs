@@ -28,8 +28,10 @@ pub fn private_dir(path: &Path) -> io::Result<()> {
         Err(rustix::io::Errno::EXIST) => {}
         Err(rustix::io::Errno::NOENT) => {
             let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
-            make_missing(parent.ok_or(io::ErrorKind::NotFound)?)?;
-            return private_dir(path);
+            let parent = parent.filter(|parent| !parent.is_dir()).ok_or(rustix::io::Errno::NOENT)?;
+            private_dir(parent)?;
+            rustix::fs::mkdir(path, Mode::from_raw_mode(DIR_MODE))?;
+            return mend_mode(path, DIR_MODE);
         }
         Err(error) => return Err(error.into()),
     }
@@ -45,11 +47,6 @@ fn mend_mode(path: &Path, mode: u32) -> io::Result<()> {
         rustix::fs::chmodat(CWD, path, Mode::from_raw_mode(mode), AtFlags::empty())?;
     }
     Ok(())
-}
-
-/// Makes the missing parents; the ones that exist are not ours to judge.
-fn make_missing(path: &Path) -> io::Result<()> {
-    if path.is_dir() { Ok(()) } else { private_dir(path) }
 }
 
 /// Creates a file that must not exist yet, for reading and writing.
@@ -215,6 +212,13 @@ pub(crate) fn is_socket(path: &Path) -> io::Result<Option<bool>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn where_nothing_can_be_made_the_error_is_told() {
+        // `/proc` is a folder, and says "no such file" to whoever wants to make one there.
+        let error = private_dir(Path::new("/proc/ringback/there")).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::NotFound);
+    }
     use crate::scratch::{Scratch, alone};
     use std::{
         fs,

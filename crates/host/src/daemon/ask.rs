@@ -120,6 +120,23 @@ impl Daemon {
         Ok(ids)
     }
 
+    /// Those of the tasks that there are, each once, and a word on each of the others. Nothing at all is a fault.
+    fn resolve_each(&self, texts: &[String]) -> Result<(Vec<TaskId>, Vec<Fault>), Fault> {
+        let (mut ids, mut faults) = (Vec::new(), Vec::new());
+        for text in texts {
+            match self.resolve(text) {
+                Ok(id) if ids.contains(&id) => {}
+                Ok(id) => ids.push(id),
+                Err(fault) => faults.push(fault),
+            }
+        }
+        match faults.first() {
+            Some(fault) if ids.is_empty() => Err(fault.clone()),
+            _ if ids.is_empty() => self.resolve_all(texts).map(|ids| (ids, Vec::new())),
+            _ => Ok((ids, faults)),
+        }
+    }
+
     fn ask_kill(
         &mut self,
         to: Token,
@@ -128,16 +145,16 @@ impl Daemon {
         session: Option<String>,
         grace_ms: Option<u64>,
     ) -> Result<(), Fault> {
-        let ids = match session {
-            Some(session) => self.board.of_session(&session),
-            None => self.resolve_all(texts)?,
+        let (ids, faults) = match session {
+            Some(session) => (self.board.of_session(&session), Vec::new()),
+            None => self.resolve_each(texts)?,
         };
         for id in &ids {
             let stop = Stop { cause: Cause::Request, by: Some(caller.by.clone()), grace_ms };
             let effects = self.board.step(*id, Input::StopAsked(stop));
             self.apply(effects);
         }
-        self.wait_for(to, caller, ids, false, Until::Gone, None);
+        self.wait_gone(to, caller, ids, faults);
         Ok(())
     }
 
@@ -237,6 +254,13 @@ impl Daemon {
         self.waits.add(Wait { to, caller: caller.clone(), what, due_ms });
     }
 
+    /// The answer comes when their trees are gone.
+    fn wait_gone(&mut self, to: Token, caller: &Caller, ids: Vec<TaskId>, faults: Vec<Fault>) {
+        let left: BTreeSet<TaskId> = ids.iter().copied().filter(|id| !self.has_come(*id, Until::Gone)).collect();
+        let what = What::Tasks { ids, left, any: false, until: Until::Gone, faults };
+        self.waits.add(Wait { to, caller: caller.clone(), what, due_ms: None });
+    }
+
     fn has_come(&self, id: TaskId, until: Until) -> bool {
         match (self.lives.get(&id), until) {
             (None, _) => true,
@@ -289,7 +313,7 @@ impl Daemon {
         check_session(session)?;
         let ids = self.board.tied_to(session);
         self.end_session(session, Some(&caller.by));
-        self.wait_for(to, caller, ids, false, Until::Gone, None);
+        self.wait_gone(to, caller, ids, Vec::new());
         Ok(())
     }
 
@@ -321,8 +345,8 @@ impl Daemon {
     }
 
     fn ask_remove(&mut self, to: Token, texts: &[String]) -> Result<(), Fault> {
-        let ids = self.resolve_all(texts)?;
-        let (mut gone, mut faults) = (Vec::new(), Vec::new());
+        let (ids, mut faults) = self.resolve_each(texts)?;
+        let mut gone = Vec::new();
         for id in ids {
             if self.lives.contains_key(&id) {
                 faults.push(Fault {

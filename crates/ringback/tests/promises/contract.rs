@@ -315,3 +315,15 @@ fn start_wait_and_notice_are_fast() {
         .min();
     assert!(best.unwrap().as_millis() < 100, "{best:?}");
 }
+
+#[test]
+fn one_bad_id_does_not_keep_the_others_from_being_stopped() {
+    let world = World::new();
+    let id = world.sh("sleep 8002");
+    let said = world.rb(&["kill", "--json", "zzzz", &id]);
+    assert_eq!(said.code, Some(125));
+    let document = said.json();
+    assert_eq!(document["faults"][0]["code"], "unknown_id");
+    assert_eq!(document["tasks"][0]["state"], "killed");
+    assert_eq!(world.show(&id)["state"], "killed");
+}
