@@ -81,6 +81,9 @@ impl Store {
             Some(rusqlite::ErrorCode::NotADatabase) => StoreError::Foreign(path.to_path_buf()),
             _ => StoreError::Sqlite(error),
         };
+        // One process has it (the home's lock), so the index of the log need not be shared memory. Said before the first
+        // read, which would otherwise make a file for it, and a full disk has no room for one.
+        db.pragma_update(None, "locking_mode", "EXCLUSIVE")?;
         let found: i64 = db.query_row("PRAGMA user_version", [], |row| row.get(0)).map_err(foreign)?;
         let application: i64 = db.query_row("PRAGMA application_id", [], |row| row.get(0))?;
         let tables: i64 = db.query_row("SELECT count(*) FROM sqlite_schema", [], |row| row.get(0))?;
@@ -93,8 +96,6 @@ impl Store {
         db.pragma_update(None, "wal_autocheckpoint", CHECKPOINT_PAGES)?;
         db.pragma_update(None, "cache_size", -1024)?;
         db.pragma_update(None, "temp_store", "MEMORY")?;
-        // One process has it (the home's lock), so the index of the log need not be shared memory.
-        db.pragma_update(None, "locking_mode", "EXCLUSIVE")?;
         migrate(&mut db, found)?;
         db.set_prepared_statement_cache_capacity(32);
         Ok(Self { db })
