@@ -106,6 +106,8 @@ impl Daemon {
     fn complete_folder(&mut self, id: TaskId) -> io::Result<()> {
         let asked = self.lives.get(&id).map(|live| &live.row.asked);
         folder::complete(&self.dir(id), asked.ok_or(io::ErrorKind::NotFound)?)?;
+        // Before anything can be written into them: what a killed keeper leaves in a pipe is lost with its last holder.
+        self.hold_pipes(id);
         crash_point("daemon.after-complete");
         Ok(())
     }

@@ -43,6 +43,14 @@ impl Daemon {
             self.adopted += u64::from(!ended);
             self.hold_known(id, record);
         }
+        if let Some((record, _)) = seen.as_ref().filter(|_| !lives) {
+            // Keeper and daemon both died: only a living process of the task can have kept what was in its pipes.
+            let open = matches!(record.phase, Phase::Started | Phase::Ended) && !record.output_complete;
+            let unheld = open && !identity::is_alive(record.main);
+            if let Some(live) = self.lives.get_mut(&id) {
+                live.unheld = unheld;
+            }
+        }
         let input = found(same_boot, lives, has_record, seen.map(|(_, sight)| sight));
         let takes_stop = !ended && !matches!(input, Input::KeeperGone(Sight::Closed(_)) | Input::Rebooted(_));
         let effects = self.board.adopt(id, ask, ended, input);

@@ -27,6 +27,8 @@ pub(super) struct Live {
     pub idle: Vec<File>,
     /// Whether its outcome was recorded and may be told.
     pub told: bool,
+    /// Whether nobody held its pipes for a while: what was in them then is gone, and nobody knows how much.
+    pub unheld: bool,
     /// Who the main process is, once it is known.
     pub main_who: Who,
     /// How often its keeper was replaced since one was last heard of.
@@ -79,6 +81,7 @@ impl Live {
             keeper: None,
             main: None,
             idle: Vec::new(),
+            unheld: false,
             main_who: Who::default(),
             takeovers: 0,
             taken_over_ms: 0,
@@ -161,7 +164,7 @@ impl Daemon {
         }
     }
 
-    fn hold_pipes(&mut self, id: TaskId) {
+    pub(super) fn hold_pipes(&mut self, id: TaskId) {
         let dir = self.dir(id);
         let room = self.has_room();
         let Some(live) = self.lives.get_mut(&id).filter(|live| live.idle.is_empty() && room) else { return };

@@ -253,6 +253,7 @@ impl Daemon {
         let mut facts = sight::facts(&dir, record.as_ref(), outcome);
         facts.ended_ms = facts.ended_ms.or(Some(at_ms));
         let Some(live) = self.lives.get_mut(&id) else { return };
+        facts.output_complete &= !live.unheld;
         let session = live.row.session.clone();
         let mut text = notice_text(live, outcome, &facts, &dir);
         text += &unsearched
@@ -271,6 +272,7 @@ impl Daemon {
         if let (Some(facts), Some(record)) = (&mut live.row.facts, &record) {
             let before = facts.clone();
             sight::refresh(facts, &dir, record);
+            facts.output_complete &= !live.unheld;
             changed = (*facts != before).then(|| Box::new(facts.clone()));
         }
         self.round.records.push(Record::Close { id, facts: changed });

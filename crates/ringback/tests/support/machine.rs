@@ -96,6 +96,14 @@ pub(crate) fn proc_file(pid: Pid, name: &str) -> String {
 /// The process that holds the flock of this file, from `/proc/locks`, checked to have the file open.
 pub(crate) fn holder_of(path: &Path) -> Option<Pid> {
     let inode = fs::metadata(path).ok()?.ino();
+    // The list is read in pieces while locks come and go, and a lock may be missed between two pieces.
+    (0..LOOKS).find_map(|_| look_for_holder(path, inode))
+}
+
+/// How often the list of locks is read before nobody holds one.
+const LOOKS: u32 = 20;
+
+fn look_for_holder(path: &Path, inode: u64) -> Option<Pid> {
     let locks = fs::read_to_string("/proc/locks").ok()?;
     let holders = locks.lines().filter_map(|line| {
         let words: Vec<&str> = line.split_whitespace().filter(|word| *word != "->").collect();
