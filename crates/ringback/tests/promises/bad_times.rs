@@ -126,9 +126,9 @@ fn limited_daemon(world: &World, limit: &str) -> Child {
     command.env_clear().envs(client.get_envs().filter_map(|(key, value)| Some((key, value?))));
     let daemon = env!("CARGO_BIN_EXE_ringback");
     command.args(["-c", &format!("ulimit {limit}; exec {daemon} daemon run")]).stdin(Stdio::null());
-    command.stdout(Stdio::null()).stderr(Stdio::null());
+    command.stdout(Stdio::piped()).stderr(Stdio::null());
     let mut child = command.spawn().unwrap();
-    assert!(machine::until_listening(&mut child, world.home()));
+    assert!(machine::until_listening(&mut child));
     child
 }
 
@@ -178,8 +178,8 @@ fn a_machine_without_processes_to_give_fails_the_start_and_nothing_else() {
     std::fs::copy(env!("CARGO_BIN_EXE_ringback"), &binary).unwrap();
     std::fs::set_permissions(&binary, std::fs::Permissions::from_mode(0o755)).unwrap();
     let word = binary.display().to_string();
-    let mut daemon = run(&format!("ulimit -u 4; exec {word} daemon run")).stdout(Stdio::null()).spawn().unwrap();
-    assert!(machine::until_listening(&mut daemon, world.home()));
+    let mut daemon = run(&format!("ulimit -u 4; exec {word} daemon run")).spawn().unwrap();
+    assert!(machine::until_listening(&mut daemon));
     let mut refused = 0;
     for _ in 0..6 {
         let said = finish(run(&format!("exec {word} run -- sleep 8303")).spawn().unwrap());

@@ -3,15 +3,14 @@
 //! Processes are found by what they carry (environment, folder, lock), never by name, and signalled through a pidfd.
 
 use std::fs;
+use std::io::Read;
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::MetadataExt;
-use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::process::Child;
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::fs::inotify;
 pub(crate) use rustix::process::Pid;
 use rustix::process::{PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 
@@ -126,28 +125,26 @@ pub(crate) fn parent_of(pid: Pid) -> Option<Pid> {
     after.split_whitespace().nth(1)?.parse().ok().and_then(Pid::from_raw)
 }
 
-/// Waits until a daemon listens in `home`, or until it ended: then `false`.
-pub(crate) fn until_listening(daemon: &mut Child, home: &Path) -> bool {
-    fs::create_dir_all(home).expect("a home");
-    fs::set_permissions(home, std::os::unix::fs::PermissionsExt::from_mode(0o700)).expect("a private home");
-    let news = inotify::init(inotify::CreateFlags::CLOEXEC | inotify::CreateFlags::NONBLOCK).expect("inotify");
-    inotify::add_watch(&news, home, inotify::WatchFlags::ALL_EVENTS).expect("a watch");
-    let process = pidfd_open(pid_of(daemon), PidfdFlags::empty()).expect("a pidfd");
+/// Waits until a daemon in the foreground says that it listens, or until it ended: then `false`.
+#[track_caller]
+pub(crate) fn until_listening(daemon: &mut Child) -> bool {
+    let mut words = daemon.stdout.take().expect("a piped stdout");
     let until = Instant::now() + HANG;
-    loop {
-        if UnixStream::connect(home.join("daemon.sock")).is_ok() {
-            return true;
-        }
+    let mut said = Vec::new();
+    while !said.contains(&b'\n') {
         let left = left(until).expect("a daemon that neither listens nor ends");
-        let mut waiting = [PollFd::new(&news, PollFlags::IN), PollFd::new(&process, PollFlags::IN)];
+        let mut waiting = [PollFd::new(&words, PollFlags::IN)];
         poll(&mut waiting, Some(&left)).expect("poll");
-        if !waiting[1].revents().is_empty() {
-            daemon.wait().expect("the daemon's status");
-            return false;
+        let mut block = [0; 64];
+        match words.read(&mut block).expect("the daemon's words") {
+            0 => {
+                daemon.wait().expect("the daemon's status");
+                return false;
+            }
+            count => said.extend_from_slice(&block[..count]),
         }
-        let mut events = [std::mem::MaybeUninit::uninit(); 4096];
-        while inotify::Reader::new(&news, &mut events).next().is_ok() {}
     }
+    said.starts_with(b"ready")
 }
 
 /// Resident memory of a process in bytes.

@@ -242,9 +242,9 @@ impl World {
     pub(crate) fn start_daemon(&self, env: &[(&str, &str)]) -> Option<Child> {
         let log = std::fs::File::options().create(true).append(true).open(self.work("daemon.err")).expect("a log");
         let mut command = self.client(&["daemon", "run"]);
-        command.envs(env.iter().copied()).stdout(Stdio::null()).stderr(log);
+        command.envs(env.iter().copied()).stderr(log);
         let mut child = command.spawn().expect("a daemon");
-        machine::until_listening(&mut child, &self.home).then_some(child)
+        machine::until_listening(&mut child).then_some(child)
     }
 }
 
