@@ -26,7 +26,9 @@ pub fn duration(text: &str) -> Result<Duration, QuantityError> {
 
 /// Reads a size in bytes; `K`, `M`, `G` are powers of 1000, `KiB`, `MiB`, `GiB` powers of 1024.
 pub fn size(text: &str) -> Result<u64, QuantityError> {
-    text.trim().parse::<bytesize::ByteSize>().map(|size| size.0).map_err(|_| QuantityError::Size(text.to_owned()))
+    let size = text.trim().parse::<bytesize::ByteSize>().ok().map(|size| size.0);
+    // No file is longer (off_t); a text beyond it was cut off by the reading.
+    size.filter(|bytes| i64::try_from(*bytes).is_ok()).ok_or_else(|| QuantityError::Size(text.to_owned()))
 }
 
 /// A duration in milliseconds, at most `u64::MAX`.
@@ -52,6 +54,13 @@ mod tests {
         assert!(duration("soon").is_err() && duration("-3").is_err() && duration("").is_err());
         assert_eq!(size("512MiB"), Ok(512 << 20));
         assert_eq!(size("2G"), Ok(2_000_000_000));
-        assert!(size("lots").is_err());
+        for (text, bytes) in
+            [("10kb", 10_000), ("10KiB", 10_240), ("1.5 GiB", 3 << 29), ("5T", 5_000_000_000_000), ("0", 0)]
+        {
+            assert_eq!(size(text), Ok(bytes), "{text}");
+        }
+        for wrong in ["lots", "", "-1", "1e400", "99999999999999999999G", "G"] {
+            assert!(size(wrong).is_err(), "{wrong}");
+        }
     }
 }

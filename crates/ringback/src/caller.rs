@@ -2,13 +2,16 @@
 //!
 //! The session that the call names, else the first of the variables that names one, else `default`.
 
-use ringback_core::spec::is_label;
+use std::ffi::OsStr;
+
+use ringback_core::spec::{LABEL_BYTES_MAX, is_label};
 use ringback_host::wire::Caller;
 
+/// The variable that names a session on purpose.
+pub(crate) const OWN_VARIABLE: &str = "RINGBACK_SESSION";
 /// The variables that name a session, in the order they are believed. Ours comes first: it is set on purpose, by a person or
 /// by `ringback setup`, or by a task, and then what the task starts belongs to the task's session.
-const SESSION_VARIABLES: [&str; 4] =
-    ["RINGBACK_SESSION", "CLAUDE_CODE_SESSION_ID", "CODEX_THREAD_ID", "GEMINI_SESSION_ID"];
+const SESSION_VARIABLES: [&str; 4] = [OWN_VARIABLE, "CLAUDE_CODE_SESSION_ID", "CODEX_THREAD_ID", "GEMINI_SESSION_ID"];
 /// The session of everybody who names none.
 const DEFAULT_SESSION: &str = "default";
 /// Who stops things in the default session.
@@ -18,6 +21,18 @@ const PERSON: &str = "person";
 pub(crate) fn session(var: impl Fn(&str) -> Option<String>) -> String {
     let named = SESSION_VARIABLES.iter().filter_map(|name| var(name)).find(|value| is_label(value));
     named.unwrap_or_else(|| DEFAULT_SESSION.to_owned())
+}
+
+/// Why the variable that names the session on purpose does not name one; nothing if it does, or is not there. Taken for
+/// not set, it would put everything into another session.
+pub(crate) fn bad_name(value: Option<&OsStr>) -> Option<String> {
+    let value = value.filter(|value| !value.is_empty())?;
+    match value.to_str() {
+        Some(text) if is_label(text) => None,
+        Some(text) if text.len() > LABEL_BYTES_MAX => Some(format!("it is longer than {LABEL_BYTES_MAX} bytes")),
+        Some(_) => Some("it has a control character in it".to_owned()),
+        None => Some("it is not UTF-8".to_owned()),
+    }
 }
 
 /// The caller that speaks for this session.
@@ -40,6 +55,14 @@ mod tests {
         assert_eq!(check(&[("CLAUDE_CODE_SESSION_ID", "c"), ("RINGBACK_SESSION", "")]), "c");
         assert_eq!(check(&[("GEMINI_SESSION_ID", "g"), ("CODEX_THREAD_ID", "x")]), "x");
         assert_eq!(check(&[("RINGBACK_SESSION", "two\nlines")]), "default");
+    }
+
+    #[test]
+    fn a_variable_that_cannot_be_a_session_is_explained() {
+        let check = |value: &str| bad_name(Some(OsStr::new(value)));
+        assert_eq!((bad_name(None), check(""), check("s 1")), (None, None, None));
+        assert!(check("two\nlines").unwrap().contains("control"));
+        assert!(check(&"x".repeat(257)).unwrap().contains("256 bytes"));
     }
 
     #[test]

@@ -60,7 +60,7 @@ impl Failure {
 
     /// A failure of ringback.
     pub(crate) fn new(code: &str, message: impl Into<String>, hint: Option<String>) -> Self {
-        Self { code: code.to_owned(), message: message.into(), hint, exit: EXIT_FAILED }
+        Self { code: code.to_owned(), message: plain(&message.into()), hint, exit: EXIT_FAILED }
     }
 
     /// A failure of ringback with the causes of this error.
@@ -124,10 +124,20 @@ fn chain(error: &dyn Error) -> String {
         }
         source = cause.source();
     }
-    match text.rfind(" (os error ") {
-        Some(at) if text.ends_with(')') => text[..at].to_owned(),
-        _ => text,
+    plain(&text)
+}
+
+/// The text without the system's numbers: `(os error 2)`.
+fn plain(text: &str) -> String {
+    let mut left = text;
+    let mut all = String::with_capacity(text.len());
+    while let Some((before, after)) = left.split_once(" (os error ") {
+        let digits = after.trim_start_matches(|c: char| c.is_ascii_digit());
+        let Some(rest) = digits.strip_prefix(')') else { break };
+        all.push_str(before);
+        left = rest;
     }
+    all + left
 }
 
 #[cfg(test)]
@@ -141,6 +151,8 @@ mod tests {
         assert_eq!(failure.message, "cannot prepare home /h: Permission denied");
         assert_eq!((failure.code.as_str(), failure.exit), ("home", 125));
         assert!(failure.hint.is_some());
+        let inside = Failure::new("io", "cannot read a: gone (os error 2): or so", None);
+        assert_eq!(inside.message, "cannot read a: gone: or so");
         let fault = Fault { code: "unknown_id".to_owned(), message: "no task `x`".to_owned(), hint: None };
         assert_eq!(
             Failure::from(fault).json(),

@@ -26,6 +26,7 @@ mod raw;
 pub mod launch;
 pub mod process;
 mod spawn;
+pub mod stdio;
 
 pub mod confine;
 pub mod port;

@@ -184,13 +184,28 @@ impl Daemon {
     }
 
     fn ask_release(&mut self, to: Token, texts: &[String]) -> Result<(), Fault> {
-        let ids = self.resolve_all(texts)?;
-        for id in &ids {
-            let effects = self.board.release(*id);
-            self.apply(effects);
+        let (mut ids, mut faults) = self.resolve_each(texts)?;
+        ids.retain(|id| {
+            let lives = self.board.get(*id).is_some_and(|entry| !entry.state.has_ended());
+            if lives {
+                let effects = self.board.release(*id);
+                self.apply(effects);
+            } else {
+                faults.push(Fault {
+                    code: "already_ended".into(),
+                    message: format!("cannot release {id}: it has ended"),
+                    hint: Some(format!("nothing has to be done; `ringback ack {id}` marks its end as heard")),
+                });
+            }
+            lives
+        });
+        match faults.first() {
+            Some(fault) if ids.is_empty() && faults.len() == 1 => Err(fault.clone()),
+            _ => {
+                self.say(to, Say::Tasks { ids, timed_out: false, faults });
+                Ok(())
+            }
         }
-        self.say(to, Say::Tasks { ids, timed_out: false, faults: Vec::new() });
-        Ok(())
     }
 
     fn ask_wait(

@@ -26,10 +26,9 @@ pub(super) enum Detail {
 
 /// RFC 3339 with milliseconds, UTC.
 pub(super) fn time(ms: i64) -> String {
-    match Timestamp::from_millisecond(ms) {
-        Ok(at) => format!("{at:.3}"),
-        Err(_) => String::new(),
-    }
+    // What lies beyond the calendar is its end.
+    let end = if ms < 0 { Timestamp::MIN } else { Timestamp::MAX };
+    format!("{:.3}", Timestamp::from_millisecond(ms).unwrap_or(end))
 }
 
 /// The task object of a row. `record` is the keeper's, for a task that is not closed.

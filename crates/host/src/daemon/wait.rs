@@ -117,9 +117,10 @@ impl Waits {
         mem::take(&mut self.ready).into_iter().collect()
     }
 
-    /// Who has waited enough.
+    /// Who has waited enough. Who has what was waited for is not late, however short the wait was.
     pub(super) fn due(&mut self, now_ms: u64) -> Vec<u64> {
-        self.by_time.range(..=(now_ms, u64::MAX)).map(|(_, key)| *key).collect()
+        let due = self.by_time.range(..=(now_ms, u64::MAX)).map(|(_, key)| *key);
+        due.filter(|key| !self.ready.contains(key)).collect()
     }
 
     /// When somebody next has waited enough.
@@ -247,6 +248,8 @@ mod tests {
         assert!(waits.due(49).is_empty());
         assert_eq!(waits.due(50), [0]);
         assert_eq!(waits.next_due(), Some(50));
+        waits.ended(id(1));
+        assert!(waits.due(50).is_empty(), "it has what it waited for");
     }
 
     #[test]

@@ -6,6 +6,7 @@ use serde_json::json;
 
 use super::door::{self, Door};
 use crate::explain::Done;
+use crate::render::count::count as counted;
 use crate::render::json::document;
 
 /// The length of a whole id; shorter words of digits are numbers of notices.
@@ -43,7 +44,7 @@ impl Ack {
         if door.json {
             door::document(&document(json!({ "acknowledged": count })))?;
         } else {
-            door.note(&format!("{count} acknowledged"));
+            door.note(&format!("{} acknowledged", counted(count, "notice")));
         }
         Ok(0)
     }

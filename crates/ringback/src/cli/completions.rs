@@ -15,10 +15,9 @@ pub(crate) struct Completions {
 
 impl Completions {
     /// Prints them.
-    pub(crate) fn perform(self, _door: Door) -> Done {
+    pub(crate) fn perform(self, door: Door) -> Done {
         let mut text = Vec::new();
         clap_complete::generate(self.shell, &mut super::command(), "ringback", &mut text);
-        door::out(&String::from_utf8_lossy(&text))?;
-        Ok(0)
+        door::text(door, "completions", &String::from_utf8_lossy(&text))
     }
 }

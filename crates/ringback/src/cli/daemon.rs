@@ -48,7 +48,7 @@ impl Daemon {
     /// Does it.
     pub(crate) fn perform(self, door: Door) -> Done {
         match self.act.unwrap_or(Act::Status) {
-            Act::Run { background } => run(background),
+            Act::Run { background } => run(door, background),
             Act::Stop => stop(door),
             Act::Status => status(door),
             Act::Restart => restart(door),
@@ -58,12 +58,17 @@ impl Daemon {
 }
 
 /// Becomes the daemon. In the background the starter reads one line: `ready`, or why not.
-fn run(background: bool) -> Done {
+fn run(door: Door, background: bool) -> Done {
     let home = Home::find()?;
     let config = Config::load();
     let ready = || {
         // The starter may be gone already; then nobody needs the word.
-        let _unheard = writeln!(io::stdout(), "ready").and_then(|()| io::stdout().flush());
+        let word = if door.json && !background {
+            document(json!({ "daemon": "running", "pid": std::process::id() })).to_string()
+        } else {
+            "ready".to_owned()
+        };
+        let _unheard = writeln!(io::stdout(), "{word}").and_then(|()| io::stdout().flush());
     };
     let failure = match config {
         Ok(config) => match ringback_host::daemon::run(&home, config, ready) {
@@ -81,7 +86,7 @@ fn run(background: bool) -> Done {
 }
 
 fn stop(door: Door) -> Done {
-    match Client::open_existing(&Home::find()?, caller(None)) {
+    match Client::open_existing(&Home::find()?, caller(None)?) {
         Ok(mut client) => {
             client.dismiss_daemon()?;
             say(door, "stopped", "stopped; its tasks run on")
@@ -92,7 +97,7 @@ fn stop(door: Door) -> Done {
 }
 
 fn restart(door: Door) -> Done {
-    match Client::open_existing(&Home::find()?, caller(None)) {
+    match Client::open_existing(&Home::find()?, caller(None)?) {
         Ok(mut client) => client.replace_daemon()?,
         Err(ClientError::NoDaemon { .. }) => drop(door::client(None)?),
         Err(error) => return Err(error.into()),
@@ -112,7 +117,7 @@ fn say(door: Door, state: &str, text: &str) -> Done {
 /// Shows the status; exit code 1 if none runs, as `systemctl status` has 3 and `docker info` 1.
 fn status(door: Door) -> Done {
     let home = Home::find()?;
-    let mut client = match Client::open_existing(&home, caller(None)) {
+    let mut client = match Client::open_existing(&home, caller(None)?) {
         Err(ClientError::NoDaemon { .. }) => {
             if door.json {
                 let path = home.root().to_string_lossy();
@@ -129,7 +134,7 @@ fn status(door: Door) -> Done {
         let mut fields = serde_json::to_value(&status).unwrap_or_default();
         fields["daemon"] = "running".into();
         door::document(&document(fields))?;
-    } else {
+    } else if !door.quiet {
         say_status(&status)?;
     }
     Ok(0)

@@ -11,7 +11,7 @@ use ringback_host::client::{Client, ClientError};
 use ringback_host::config::{Config, Confined};
 use ringback_host::home::Home;
 use ringback_host::quantity::size_text;
-use ringback_host::wire::{Reply, Request, StatusObject, VERSION};
+use ringback_host::wire::{Caller, Reply, Request, StatusObject, VERSION};
 use ringback_sys::confine::own_is_confined;
 use ringback_sys::pidfd::PidFd;
 use ringback_sys::{files, identity, process};
@@ -21,6 +21,7 @@ use serde_json::json;
 use super::door::{self, Door, caller};
 use crate::explain::{Done, Failure};
 use crate::render::clean;
+use crate::render::count::count;
 use crate::render::json::document;
 use crate::render::style::Tone;
 
@@ -88,7 +89,7 @@ impl Doctor {
         let failed = checks.iter().any(|check| check.verdict == Verdict::Fail);
         if door.json {
             door::document(&document(json!({ "ok": !failed, "version": VERSION, "checks": checks })))?;
-        } else {
+        } else if !door.quiet {
             let told = checks.iter().filter(|check| !self.problems || check.verdict != Verdict::Ok);
             door::out_lines(told.map(line))?;
         }
@@ -108,11 +109,12 @@ fn line(check: &Check) -> String {
 }
 
 fn session() -> Check {
-    let caller = caller(None);
-    Check::ok(
-        "session",
-        format!("{} (stops are by {})", clean::short(&caller.session, 60), clean::short(&caller.by, 60)),
-    )
+    match caller(None) {
+        Ok(Caller { session, by }) => {
+            Check::ok("session", format!("{} (stops are by {})", clean::short(&session, 60), clean::short(&by, 60)))
+        }
+        Err(failure) => Check::fail("session", failure),
+    }
 }
 
 fn config() -> Check {
@@ -183,7 +185,8 @@ fn space(home: &Home) -> Check {
 }
 
 fn daemon(home: &Home) -> Vec<Check> {
-    let opened = Client::open_existing(home, caller(None));
+    // Who asks does not matter here.
+    let opened = Client::open_existing(home, Caller::default());
     let asked = opened.and_then(|mut client| client.call(Request::Status));
     match asked {
         Ok(Reply::Status(status)) => vec![version(&status), keeper(&status), troubles(&status)],
@@ -194,7 +197,7 @@ fn daemon(home: &Home) -> Vec<Check> {
 }
 
 fn version(status: &StatusObject) -> Check {
-    let text = format!("version {}, pid {}, {} tasks running", status.version, status.pid, status.running);
+    let text = format!("version {}, pid {}, {} running", status.version, status.pid, count(status.running, "task"));
     if status.version == VERSION {
         Check::ok("daemon", text)
     } else {

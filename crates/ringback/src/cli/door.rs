@@ -4,14 +4,19 @@ use std::env;
 use std::io::{self, Write as _};
 
 use jiff::Timestamp;
+use ringback_core::spec::is_label;
 use ringback_host::client::{Client, ClientError};
 use ringback_host::home::Home;
 use ringback_host::wire::{Caller, Fault, Reply, Request, TaskObject};
-use serde_json::Value;
+use ringback_sys::stdio;
+use serde_json::{Value, json};
 
-use crate::explain::{EXIT_FAILED, Failure};
-use crate::render::clean;
+use crate::explain::{Done, EXIT_FAILED, Failure};
 use crate::render::style::{Style, Tone};
+use crate::render::{clean, json};
+
+/// The system's number for a descriptor that is not open (errno(3)).
+const EBADF: i32 = 9;
 
 /// How this call speaks.
 #[derive(Clone, Copy, Debug)]
@@ -51,9 +56,40 @@ impl Door {
     }
 }
 
+/// stdout, whose errors say that they are of stdout.
+pub(crate) struct Out(io::StdoutLock<'static>);
+
+impl io::Write for Out {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        check_stdout()?;
+        self.0.write(bytes).map_err(unwritten)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.0.flush().map_err(unwritten)
+    }
+}
+
+/// stdout, for data.
+pub(crate) fn stdout() -> Out {
+    Out(io::stdout().lock())
+}
+
+/// An error if nothing that is written to stdout goes anywhere.
+pub(crate) fn check_stdout() -> io::Result<()> {
+    if stdio::stdout_was_closed() { Err(unwritten(io::Error::from_raw_os_error(EBADF))) } else { Ok(()) }
+}
+
+fn unwritten(error: io::Error) -> io::Error {
+    match error.kind() {
+        io::ErrorKind::BrokenPipe | io::ErrorKind::Interrupted => error,
+        kind => io::Error::new(kind, format!("cannot write to stdout: {error}")),
+    }
+}
+
 /// Writes data.
 pub(crate) fn out(text: &str) -> Result<(), Failure> {
-    let mut stdout = io::stdout().lock();
+    let mut stdout = stdout();
     stdout.write_all(text.as_bytes())?;
     Ok(stdout.flush()?)
 }
@@ -66,6 +102,16 @@ pub(crate) fn out_lines(lines: impl Iterator<Item = String>) -> Result<(), Failu
         text.push('\n');
     }
     out(&text)
+}
+
+/// Writes a text that is an answer of its own; in a document it is the field of this name.
+pub(crate) fn text(door: Door, name: &str, text: &str) -> Done {
+    if door.json {
+        document(&json::document(json!({ name: text })))?;
+    } else {
+        out(text)?;
+    }
+    Ok(0)
 }
 
 /// Writes one document.
@@ -82,7 +128,7 @@ pub(crate) fn faults(faults: &[Fault]) {
 
 /// A client for this session, and a daemon if none runs.
 pub(crate) fn client(session: Option<&str>) -> Result<Client, Failure> {
-    Ok(Client::open(&Home::find()?, caller(session))?)
+    Ok(Client::open(&Home::find()?, caller(session)?)?)
 }
 
 /// Colour rules of stdout.
@@ -107,9 +153,30 @@ fn labelled(label: &str, tone: Tone, message: &str, hint: Option<&str>) -> Strin
 }
 
 /// Who asks: the session that was named, else as the variables say.
-pub(crate) fn caller(session: Option<&str>) -> Caller {
-    let session = session.map_or_else(|| crate::caller::session(|name| env::var(name).ok()), str::to_owned);
-    crate::caller::of(session)
+pub(crate) fn caller(session: Option<&str>) -> Result<Caller, Failure> {
+    if let Some(session) = session {
+        check_session(session)?;
+        return Ok(crate::caller::of(session.to_owned()));
+    }
+    let name = crate::caller::OWN_VARIABLE;
+    if let Some(why) = crate::caller::bad_name(env::var_os(name).as_deref()) {
+        let hint = format!("unset {name}, or set it to one line of 1 to 256 bytes, or pass --session");
+        return Err(Failure {
+            code: "bad_session".to_owned(),
+            ..Failure::usage(format!("the variable {name} cannot be the name of a session: {why}"), hint)
+        });
+    }
+    Ok(crate::caller::of(crate::caller::session(|name| env::var(name).ok())))
+}
+
+/// A usage error if this cannot be the name of a session.
+pub(crate) fn check_session(session: &str) -> Result<(), Failure> {
+    if is_label(session) {
+        return Ok(());
+    }
+    let message = format!("`{}` cannot be the name of a session", clean::short(session, 60));
+    let hint = "a session's name is one line of 1 to 256 bytes";
+    Err(Failure { code: "bad_session".to_owned(), ..Failure::usage(message, hint) })
 }
 
 /// Tells the daemon that the endings of these tasks were shown to the session that owns them. Only to be called after

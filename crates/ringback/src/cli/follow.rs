@@ -1,15 +1,17 @@
 //! Streams a task's output until it ends: for `run -f` and `logs -f`.
 
-use std::io::{self, BufWriter};
+use std::io::BufWriter;
 use std::os::fd::AsFd as _;
 
 use ringback_host::client::Client;
 use ringback_host::client::output::{Follow, Output, Turn};
 use ringback_host::wire::{Request, TaskObject};
 use ringback_sys::signals::{SIGINT, SignalFd};
+use ringback_sys::watch::For;
 use serde_json::json;
 
 use super::door::{self, Door, heard};
+use super::input::Input;
 use super::printer::{Choice, Printer};
 use super::wait::{enrich, say_still_running};
 use crate::explain::{Done, EXIT_INTERRUPTED, Failure};
@@ -28,18 +30,19 @@ pub(super) fn catch_interrupt() -> Result<SignalFd, Failure> {
     Ok(SignalFd::block_and_open(&[SIGINT])?)
 }
 
-/// Streams a task that was just started, and mirrors its exit code.
-pub(super) fn run(door: Door, client: Client, task: &TaskObject, interrupt: &SignalFd) -> Done {
+/// Streams a task that was just started, and mirrors its exit code. With `feeds` our stdin is its.
+pub(super) fn run(door: Door, client: Client, task: &TaskObject, interrupt: &SignalFd, feeds: bool) -> Done {
     door.note(&format!(
         "{} is running; first Ctrl-C goes to it, the second stops it, the third leaves it running",
         task.id
     ));
     let apart = task.stdout_path.is_some();
     let choice = Choice { apart, raw: true, events: door.json.then(|| task.id.clone()), ..Choice::default() };
-    let mut out = BufWriter::new(io::stdout().lock());
+    let mut out = BufWriter::new(door::stdout());
     let mut printer = Printer::new(choice, &mut out);
     printer.event(json!({ "event": "started", "task": task }))?;
-    let ended = stream(door, client, task, 0, &mut printer, &OnInterrupt::Press(interrupt))?;
+    let input = if feeds { Some(Input::start(task, &client.caller().session)?) } else { None };
+    let ended = stream(door, client, task, 0, &mut printer, &OnInterrupt::Press(interrupt), input)?;
     match ended {
         Some(ended) => Ok(render::exit_code(&ended)),
         None => Ok(EXIT_INTERRUPTED),
@@ -54,6 +57,7 @@ pub(super) fn stream(
     from: u64,
     printer: &mut Printer<'_>,
     on_interrupt: &OnInterrupt<'_>,
+    mut input: Option<Input>,
 ) -> Result<Option<TaskObject>, Failure> {
     let (OnInterrupt::Leave(interrupt) | OnInterrupt::Press(interrupt)) = on_interrupt;
     let mut presses =
@@ -62,9 +66,16 @@ pub(super) fn stream(
     let (mut output, mut at) = (None, from);
     loop {
         copy(task, &mut output, &mut at, printer)?;
-        match follow.next(Some(interrupt.as_fd()))? {
+        let mut others = vec![(interrupt.as_fd(), For::Read)];
+        others.extend(input.as_ref().and_then(Input::awaited));
+        match follow.next(&others)? {
             Turn::Grown => {}
-            Turn::Interrupted => {
+            Turn::Ready(1) => {
+                if let Some(input) = &mut input {
+                    input.go_on()?;
+                }
+            }
+            Turn::Ready(_) => {
                 interrupt.read()?;
                 if presses.leave(on_interrupt)? {
                     printer.finish()?;

@@ -27,7 +27,7 @@ pub(crate) struct Inbox {
     #[arg(long, value_name = "DURATION", value_parser = value::duration)]
     wait: Option<Duration>,
     /// Print at most this many
-    #[arg(long, value_name = "N", default_value_t = 100)]
+    #[arg(long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..))]
     limit: u32,
     /// Read the inbox of this session
     #[arg(short, long)]

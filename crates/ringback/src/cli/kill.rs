@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use clap::Args;
+use jiff::Timestamp;
 use ringback_host::client::Client;
 use ringback_host::quantity::millis;
 use ringback_host::wire::{Request, TaskObject};
@@ -41,25 +42,29 @@ pub(crate) struct Kill {
 impl Kill {
     /// Stops them.
     pub(crate) fn perform(self, door: Door) -> Done {
+        if let Some(session) = &self.session {
+            door::check_session(session)?;
+        }
         let mut client = door::client(None)?;
         if let Some(signal) = self.signal {
             let found = tasks(client.call(Request::Signal { ids: self.ids, signal })?)?;
             return say_signaled(door, &found, signal);
         }
         let grace_ms = if self.now { Some(0) } else { self.grace.map(millis) };
+        let since = door::now();
         let found = tasks(client.call(Request::Kill { ids: self.ids, session: self.session, grace_ms })?)?;
-        say_stopped(door, &mut client, &found)
+        say_stopped(door, &mut client, &found, since)
     }
 }
 
-/// Says what a stop did. Also for the end of a session.
-pub(super) fn say_stopped(door: Door, client: &mut Client, found: &Tasks) -> Done {
+/// Says what a stop that was asked for at `since` did. Also for the end of a session.
+pub(super) fn say_stopped(door: Door, client: &mut Client, found: &Tasks, since: Timestamp) -> Done {
     if door.json {
         door::document(&json::tasks(&found.list, None, &found.faults))?;
     } else if door.quiet {
         door::out_lines(found.list.iter().map(|task| task.id.clone()))?;
     } else {
-        door::out_lines(found.list.iter().flat_map(stopped_lines))?;
+        door::out_lines(found.list.iter().flat_map(|task| stopped_lines(task, since)))?;
         if found.list.is_empty() && found.faults.is_empty() {
             door.note("nothing to stop");
         }
@@ -69,13 +74,20 @@ pub(super) fn say_stopped(door: Door, client: &mut Client, found: &Tasks) -> Don
     Ok(exit_code(found))
 }
 
-fn stopped_lines(task: &TaskObject) -> Vec<String> {
+fn stopped_lines(task: &TaskObject, since: Timestamp) -> Vec<String> {
     let mut lines = vec![render::line(task, door::style())];
+    if ended_before(task, since) {
+        lines.push("  had ended before; nothing of its main process was left to stop".to_owned());
+    }
     if let Some(cleanup) = &task.cleanup {
         lines.push(format!("  {}", receipt::summary(cleanup)));
         lines.extend(cleanup.survivors.iter().map(|survivor| format!("  {}", receipt::survivor(survivor))));
     }
     lines
+}
+
+fn ended_before(task: &TaskObject, since: Timestamp) -> bool {
+    task.ended_at.as_deref().and_then(|at| at.parse::<Timestamp>().ok()).is_some_and(|at| at < since)
 }
 
 fn exit_code(found: &Tasks) -> u8 {

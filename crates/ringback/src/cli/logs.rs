@@ -31,6 +31,8 @@ const STRIDE_BYTES: u64 = 1 << 20;
 /// A digest is of the whole output.
 const DIGEST_ALONE: [&str; 11] =
     ["follow", "tail", "lines", "offset", "limit", "stdout", "stderr", "since", "grep", "raw", "rendered"];
+/// In less no verdict has room, and without it a digest misleads.
+const BUDGET_BYTES_MIN: u64 = 128;
 /// How many rendered lines one JSON document carries.
 const JSON_LINES: usize = 5000;
 /// How many line starts are remembered for -n with a filter.
@@ -87,8 +89,9 @@ pub(crate) struct Logs {
     #[arg(long, conflicts_with_all = DIGEST_ALONE)]
     digest: bool,
     /// Print a digest of at most this many bytes
-    #[arg(long, value_name = "N", requires = "digest", default_value_t = BUDGET_BYTES, hide_default_value = true)]
-    budget: usize,
+    #[arg(long, value_name = "N", requires = "digest", default_value_t = BUDGET_BYTES as u64,
+        hide_default_value = true, value_parser = clap::value_parser!(u64).range(BUDGET_BYTES_MIN..))]
+    budget: u64,
     /// Print the time before each line
     #[arg(long)]
     timestamps: bool,
@@ -112,14 +115,14 @@ impl Logs {
         }
         let choice = Choice { rendered: self.is_rendered(door), ..self.choice(&task)? };
         let mut output = Output::open(&task)?;
-        if self.follow && !task.has_ended() {
+        if self.follow {
             let from = output.as_mut().map_or(Ok(0), |output| self.start(output, &choice, output.len()?))?;
             let choice = Choice { events: door.json.then(|| task.id.clone()), ..choice };
-            let mut out = BufWriter::new(io::stdout().lock());
+            let mut out = BufWriter::new(door::stdout());
             let mut printer = Printer::new(choice, &mut out);
             let interrupt = follow::catch_interrupt()?;
             let leave = OnInterrupt::Leave(&interrupt);
-            let ended = follow::stream(door, client, &task, from, &mut printer, &leave)?;
+            let ended = follow::stream(door, client, &task, from, &mut printer, &leave, None)?;
             return Ok(ended.map_or(EXIT_INTERRUPTED, |ended| self.exit_code(&ended)));
         }
         match output {
@@ -130,14 +133,14 @@ impl Logs {
             }
             Some(mut output) if door.json => door::document(&self.json(&task, &mut output, choice)?)?,
             Some(mut output) => {
-                let mut out = BufWriter::new(io::stdout().lock());
+                let mut out = BufWriter::new(door::stdout());
                 let printed = self.print(&task, &mut output, choice, &mut out, u64::MAX)?;
                 if !task.has_ended() {
                     warn_of_new_gaps(door, &mut client, &task, printed)?;
                 }
             }
         }
-        Ok(if self.follow { self.exit_code(&task) } else { 0 })
+        Ok(0)
     }
 
     /// Whether what a person would have seen is printed: on a terminal anything else could do things to it.
@@ -147,7 +150,7 @@ impl Logs {
     }
 
     fn print_digest(&self, door: Door, task: &TaskObject) -> Done {
-        let digest = output::digest(task, self.budget, Calls::CommandLine)?;
+        let digest = output::digest(task, usize::try_from(self.budget).unwrap_or(usize::MAX), Calls::CommandLine)?;
         if door.json {
             let summary = serde_json::to_value(&digest.summary).unwrap_or_default();
             door::document(&document(json!({
@@ -169,7 +172,7 @@ impl Logs {
         let (context, numbers) = (self.context.unwrap_or(0), self.numbers);
         let selection = Selection { only, grep, context, lines, tail, from, limit: self.limit, numbers };
         if !door.json {
-            return selection.print(task, output, &mut BufWriter::new(io::stdout().lock()));
+            return selection.print(task, output, &mut BufWriter::new(door::stdout()));
         }
         let (mut list, mut next_line) = (Vec::new(), None);
         selection.each(task, output, &mut |line| {
@@ -184,7 +187,7 @@ impl Logs {
             Ok(())
         })?;
         let page = json!({ "id": task.id, "state": task.state, "lines": list, "next_line": next_line });
-        writeln!(io::stdout().lock(), "{}", document(page))
+        writeln!(door::stdout(), "{}", document(page))
     }
 
     fn exit_code(&self, ended: &TaskObject) -> u8 {

@@ -11,6 +11,7 @@ pub(crate) mod door;
 mod follow;
 mod hook;
 mod inbox;
+mod input;
 mod kill;
 mod logs;
 mod man;
@@ -42,7 +43,9 @@ use clap::error::ErrorKind;
 use clap::{CommandFactory as _, Parser, Subcommand};
 
 use crate::explain::Done;
+use crate::render::json::document;
 use door::Door;
+use serde_json::json;
 
 /// What `ringback` alone shows; a test sees that no verb is missing.
 const TEMPLATE: &str = "\
@@ -137,16 +140,29 @@ enum Verb {
 /// The command line, from the arguments of this process to its exit code.
 pub(crate) fn main() -> ExitCode {
     let args: Vec<OsString> = std::env::args_os().collect();
-    let cli = match Cli::try_parse_from(&args) {
-        Ok(cli) => cli,
-        Err(error) => return ExitCode::from(explain_usage(&error, &args)),
-    };
-    let door = Door { json: cli.json, quiet: cli.quiet };
-    let done = match cli.verb {
-        Some(verb) => perform(verb, door),
-        None => door::out(&Cli::command().render_help().to_string()).map(|()| 0),
+    let (door, done) = match Cli::try_parse_from(words_of_help(&args)) {
+        Ok(cli) => {
+            let door = Door { json: cli.json, quiet: cli.quiet };
+            let done = match cli.verb {
+                Some(verb) => perform(verb, door),
+                None => door::text(door, "help", &Cli::command().render_help().to_string()),
+            };
+            (door, done)
+        }
+        Err(error) => {
+            let json = args.iter().take_while(|arg| *arg != "--").any(|arg| arg == "--json");
+            let door = Door { json, quiet: false };
+            (door, explain_usage(door, &error, &args))
+        }
     };
     ExitCode::from(done.unwrap_or_else(|failure| door.fail(&failure)))
+}
+
+/// The arguments; those of `ringback help` without the options of every verb, which the parser takes for names there.
+fn words_of_help(args: &[OsString]) -> Vec<OsString> {
+    let is_option = |word: &OsString| ["--json", "-q", "--quiet"].iter().any(|option| word == option);
+    let is_help = args.iter().skip(1).find(|word| !is_option(word)).is_some_and(|word| word == "help");
+    args.iter().filter(|word| !is_help || !is_option(word)).cloned().collect()
 }
 
 fn perform(verb: Verb, door: Door) -> Done {
@@ -182,15 +198,16 @@ fn perform(verb: Verb, door: Door) -> Done {
 }
 
 /// Help and version go to stdout and are no error; anything else is a wrong command line.
-fn explain_usage(error: &clap::Error, args: &[OsString]) -> u8 {
-    if matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion) {
-        return match door::out(&error.to_string()) {
-            Ok(()) => 0,
-            Err(failure) => failure.exit,
-        };
+fn explain_usage(door: Door, error: &clap::Error, args: &[OsString]) -> Done {
+    match error.kind() {
+        ErrorKind::DisplayHelp => door::text(door, "help", &error.to_string()),
+        ErrorKind::DisplayVersion if door.json => {
+            door::document(&document(json!({ "name": "ringback", "version": env!("CARGO_PKG_VERSION") })))?;
+            Ok(0)
+        }
+        ErrorKind::DisplayVersion => door::out(&error.to_string()).map(|()| 0),
+        _ => Err(usage::explain(error, args)),
     }
-    let json = args.iter().take_while(|arg| *arg != "--").any(|arg| arg == "--json");
-    Door { json, quiet: false }.fail(&usage::explain(error))
 }
 
 /// The whole command line as clap knows it, for completions and man pages.

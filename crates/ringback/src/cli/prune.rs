@@ -13,6 +13,7 @@ use super::door::{self, Door};
 use super::{rm, value};
 use crate::explain::{Done, Failure};
 use crate::render::age;
+use crate::render::count::count;
 
 /// Forget old ended tasks that nobody has still to hear of
 ///
@@ -47,8 +48,8 @@ impl Prune {
         }
         if !self.yes {
             let question = format!(
-                "Forget {} tasks that ended more than {} ago ({} of output)?",
-                ids.len(),
+                "Forget {} that ended more than {} ago ({} on disk)?",
+                count(ids.len() as u64, "task"),
                 age::duration(millis(age)),
                 size_text(bytes)
             );

@@ -33,7 +33,7 @@ pub(crate) struct Ps {
     #[arg(long)]
     all_sessions: bool,
     /// List at most this many
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     limit: Option<u32>,
     /// Go on where an earlier list stopped
     #[arg(long, value_name = "N", requires = "all")]

@@ -28,7 +28,11 @@ impl Release {
         if door.json {
             door::document(&json::tasks(&found.list, None, &found.faults))?;
         } else {
-            let line = |task: &TaskObject| format!("{}  {}  {}", task.id, task.lease, render::label(task, 60));
+            let line = |task: &TaskObject| {
+                // Who is detached outlives the session, and stays so.
+                let kept = if task.lease == "detached" { ", as before" } else { "" };
+                format!("{}  {}{kept}  {}", task.id, task.lease, render::label(task, 60))
+            };
             door::out_lines(found.list.iter().map(|task| if door.quiet { task.id.clone() } else { line(task) }))?;
         }
         door::faults(&found.faults);

@@ -28,13 +28,14 @@ pub(crate) struct Retry {
 impl Retry {
     /// Runs it again.
     pub(crate) fn perform(self, door: Door) -> Done {
+        door::check_stdout()?;
         let interrupt = if self.follow || self.wait { Some(follow::catch_interrupt()?) } else { None };
         let mut client = door::client(self.session.as_deref())?;
         let Reply::Task { task, existing } = client.call(Request::Retry { id: self.id })? else {
             return Err(door::unexpected());
         };
         match interrupt {
-            Some(interrupt) if self.follow => return follow::run(door, client, &task, &interrupt),
+            Some(interrupt) if self.follow => return follow::run(door, client, &task, &interrupt, false),
             Some(interrupt) => return wait::until_end(door, client, &task, &interrupt),
             None => {}
         }

@@ -7,6 +7,7 @@ use serde_json::json;
 
 use super::door::{self, Door};
 use crate::explain::Done;
+use crate::render::count::count;
 use crate::render::json::document;
 
 /// Forget ended tasks and delete their output
@@ -38,7 +39,7 @@ pub(super) fn say_removed(door: Door, ids: &[String], bytes: u64, faults: &[Faul
     } else {
         door::out_lines(ids.iter().cloned())?;
         let what = if dry_run { "would be removed" } else { "removed" };
-        door.note(&format!("{} {what}, {} of output", ids.len(), size_text(bytes)));
+        door.note(&format!("{} {what}, {} on disk", count(ids.len() as u64, "task"), size_text(bytes)));
     }
     door::faults(faults);
     Ok(door::exit_code(faults))

@@ -1,14 +1,17 @@
 //! `ringback run`: starts a command, prints its id, and returns at once.
 
 use std::ffi::{OsStr, OsString};
-use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
+use std::fs;
+use std::io::{self, Read as _};
+use std::os::unix::ffi::OsStrExt as _;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 use ringback_host::client::{Capture, Client, EnvMode};
 use ringback_host::quantity::millis;
-use ringback_host::wire::{ByteBuf, Command, Reply, Request, RunRequest, TaskObject};
+use ringback_host::wire::{ByteBuf, Command, FRAME_BYTES_MAX, Reply, Request, RunRequest, TaskObject};
 
 use super::door::{self, Door};
 use super::{follow, value, wait};
@@ -48,7 +51,7 @@ pub(crate) struct Run {
     #[arg(short, long, value_name = "NAME=VALUE", value_parser = value::pairs())]
     env: Vec<(OsString, OsString)>,
     /// Take a variable away (can be repeated)
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", value_parser = value::names())]
     env_remove: Vec<OsString>,
     /// Pass the environment on as it is, without names that look secret, or not at all
     #[arg(long, value_enum, default_value_t, value_name = "MODE")]
@@ -62,7 +65,10 @@ pub(crate) struct Run {
     /// Let TERM take this long before KILL [default: 10s]
     #[arg(long, value_name = "DURATION", value_parser = value::duration)]
     grace: Option<Duration>,
-    /// Make stdin a pipe for `ringback send` instead of /dev/null
+    /// Whom TERM is sent to at a stop or a limit; after the grace all that is left is killed
+    #[arg(long, value_enum, default_value_t, value_name = "WHOM")]
+    term: Term,
+    /// Make stdin a pipe for `ringback send` instead of /dev/null; with -f it is fed from here
     #[arg(long)]
     stdin: bool,
     /// Tell stdout and stderr apart (their order is then by arrival)
@@ -104,7 +110,7 @@ pub(crate) struct Run {
     /// Wait for the end and mirror the exit code
     #[arg(long)]
     wait: bool,
-    /// Run this text through a shell
+    /// Run this text through a shell; `-` reads it from stdin, however long it is
     #[arg(short = 'c', value_name = "SCRIPT", conflicts_with = "argv")]
     script: Option<OsString>,
     /// Use these words as the shell of SCRIPT [default: sh]
@@ -121,6 +127,15 @@ enum Mode {
     Inherit,
     Clean,
     Replace,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+enum Term {
+    /// Everything it started
+    #[default]
+    Tree,
+    /// The main process alone, which stops its own workers in order
+    Main,
 }
 
 /// The words of the wire, as choices with help.
@@ -160,6 +175,8 @@ enum IfRunning {
 impl Run {
     /// Starts the command.
     pub(crate) fn perform(self, door: Door) -> Done {
+        // A task whose id nobody has seen would be started a second time.
+        door::check_stdout()?;
         let request = self.request()?;
         let doubt = Doubt::about(&request);
         let interrupt = if self.follow || self.wait { Some(follow::catch_interrupt()?) } else { None };
@@ -168,19 +185,21 @@ impl Run {
         // Looked up while the daemon works.
         let problem = doubt.problem();
         let Reply::Task { task, existing } = client.answer()? else { return Err(door::unexpected()) };
-        let done = match interrupt {
-            Some(interrupt) if self.follow => follow::run(door, client, &task, &interrupt),
+        if let (Some((message, hint)), true) = (&problem, interrupt.is_some()) {
+            door.warn(message, hint);
+        }
+        match interrupt {
+            Some(interrupt) if self.follow => follow::run(door, client, &task, &interrupt, self.stdin && !existing),
             Some(interrupt) => wait::until_end(door, client, &task, &interrupt),
             None => {
                 say_started(door, &task, existing, problem.is_some())?;
                 self.warn_of_same_name(door, &mut client, &task);
+                if let Some((message, hint)) = problem {
+                    door.warn(&message, &hint);
+                }
                 Ok(0)
             }
-        };
-        if let Some((message, hint)) = problem {
-            door.warn(&message, &hint);
         }
-        done
     }
 
     fn request(&self) -> Result<RunRequest, Failure> {
@@ -212,6 +231,7 @@ impl Run {
             output_max: self.max_output,
             stdin: self.stdin,
             split: self.split,
+            term_main_only: self.term == Term::Main,
             leftovers: word(&self.leftovers),
             lease: word(&self.lease),
             binding: self.binding.clone(),
@@ -237,7 +257,7 @@ impl Run {
             })?,
         };
         let shell = shell.into_iter().map(|word| ByteBuf::from(word.into_bytes())).collect();
-        Ok(Command::Script { text: ByteBuf::from(script.clone().into_vec()), shell })
+        Ok(Command::Script { text: ByteBuf::from(script_text(script)?), shell })
     }
 
     /// Models start the same thing twice when they believe that the first has finished.
@@ -254,6 +274,17 @@ impl Run {
     }
 }
 
+/// The script; `-` is what comes on stdin, which may be longer than an argument (128 KiB, execve(2)).
+fn script_text(script: &OsStr) -> Result<Vec<u8>, Failure> {
+    if script != "-" {
+        return Ok(script.as_bytes().to_vec());
+    }
+    let mut text = Vec::new();
+    // One byte more than a request can carry, so that the daemon's refusal names the size.
+    io::stdin().lock().take(FRAME_BYTES_MAX as u64 + 1).read_to_end(&mut text)?;
+    Ok(text)
+}
+
 fn word(choice: &impl ValueEnum) -> String {
     choice.to_possible_value().map(|value| value.get_name().to_owned()).unwrap_or_default()
 }
@@ -267,7 +298,11 @@ pub(super) fn say_started(door: Door, task: &TaskObject, existing: bool, doubtfu
         }
         return door::document(&object);
     }
-    door::out(&format!("{}\n", task.id))?;
+    door::out(&format!("{}\n", task.id)).map_err(|failure| Failure {
+        // Who does not see the id may start the work a second time.
+        hint: Some(format!("it is recorded all the same, as {0}; to stop it: ringback kill {0}", task.id)),
+        ..failure
+    })?;
     let session = clean::short(&task.session, 60);
     if task.has_ended() {
         door.note(&render::verdict(task));
@@ -286,7 +321,7 @@ pub(super) fn say_started(door: Door, task: &TaskObject, existing: bool, doubtfu
 /// What decides whether a command can start at all.
 struct Doubt {
     cwd: PathBuf,
-    /// Program and number of words; a script has none.
+    /// Program and number of words; a script has those of its shell.
     program: Option<(Vec<u8>, usize)>,
     path: Vec<u8>,
 }
@@ -295,7 +330,8 @@ impl Doubt {
     fn about(request: &RunRequest) -> Self {
         let program = match &request.command {
             Command::Argv(argv) => argv.first().map(|program| (program.to_vec(), argv.len())),
-            Command::Script { .. } => None,
+            // Its words have been told apart already.
+            Command::Script { shell, .. } => shell.first().map(|program| (program.to_vec(), usize::MAX)),
         };
         // Without a PATH the search is the system's own (execvp(3)).
         let path = request.env.iter().find_map(|pair| pair.strip_prefix(b"PATH=")).unwrap_or(b"/bin:/usr/bin");
@@ -310,8 +346,18 @@ impl Doubt {
             return Some((message, "pass -C a folder that exists".to_owned()));
         }
         let (program, words) = self.program.as_ref()?;
-        if self.finds(program) {
+        let found = self.find(program);
+        if found.iter().any(|path| is_executable(path)) {
             return None;
+        }
+        if let Some(path) = found.first() {
+            let path = path.to_string_lossy();
+            let hint = if Path::new(path.as_ref()).is_dir() {
+                "name a program in it".to_owned()
+            } else {
+                format!("chmod +x {}", quoted(path.as_bytes()))
+            };
+            return Some((format!("{} may not be executed, so it cannot start", shown(program)), hint));
         }
         let hint = if *words == 1 && program.contains(&b' ') {
             format!("a whole command line goes through a shell: ringback run -c {}", quoted(program))
@@ -323,14 +369,20 @@ impl Doubt {
         Some((format!("program {} is not found, so it cannot start", shown(program)), hint))
     }
 
-    fn finds(&self, program: &[u8]) -> bool {
+    /// The files that it may mean, in the order in which the system tries them.
+    fn find(&self, program: &[u8]) -> Vec<PathBuf> {
         let name = Path::new(OsStr::from_bytes(program));
         if program.contains(&b'/') {
-            return self.cwd.join(name).exists();
+            return Some(self.cwd.join(name)).filter(|path| path.exists()).into_iter().collect();
         }
-        let mut folders = self.path.split(|byte| *byte == b':');
-        folders.any(|folder| self.cwd.join(OsStr::from_bytes(folder)).join(name).is_file())
+        let folders = self.path.split(|byte| *byte == b':');
+        let paths = folders.map(|folder| self.cwd.join(OsStr::from_bytes(folder)).join(name));
+        paths.filter(|path| path.is_file()).collect()
     }
+}
+
+fn is_executable(path: &Path) -> bool {
+    fs::metadata(path).is_ok_and(|meta| meta.is_file() && meta.permissions().mode() & 0o111 != 0)
 }
 
 fn shown(bytes: &[u8]) -> String {
@@ -398,6 +450,8 @@ mod tests {
             "1KiB",
             "--split",
             "--stdin",
+            "--term",
+            "main",
             "--leftovers",
             "kill",
             "--lease",
@@ -430,7 +484,7 @@ mod tests {
             (all.leftovers.as_str(), all.lease.as_str(), all.if_running.as_str()),
             ("kill", "service", "reject")
         );
-        assert!(all.split && all.stdin && all.env.iter().any(|pair| **pair == *b"A=b"));
+        assert!(all.term_main_only && all.split && all.stdin && all.env.iter().any(|pair| **pair == *b"A=b"));
         assert_eq!(all.binding.unwrap()["a"], 1);
     }
 
@@ -442,5 +496,7 @@ mod tests {
         assert!(hint(&["surely-not-a-program"]).unwrap().contains("PATH"));
         assert!(hint(&["./surely-not-here"]).unwrap().contains("path right"));
         assert!(hint(&["-C", "/surely/not/here", "true"]).unwrap().contains("-C"));
+        assert_eq!(hint(&["-C", "/", "./etc/passwd"]).as_deref(), Some("chmod +x /./etc/passwd"));
+        assert!(hint(&["/"]).unwrap().contains("a program in it"));
     }
 }

@@ -11,6 +11,7 @@ use serde_json::json;
 
 use super::door::{self, Door};
 use crate::explain::{Done, Failure};
+use crate::render::count::count;
 use crate::render::json::document;
 
 /// How much of our stdin goes into one request.
@@ -48,7 +49,12 @@ impl Send {
         if door.json {
             door::document(&document(json!({ "id": self.id, "bytes": bytes, "eof": self.eof })))?;
         } else {
-            door.note(&format!("{bytes} bytes sent"));
+            let sent = format!("{} sent", count(bytes, "byte"));
+            door.note(&match (self.eof, bytes) {
+                (true, 0) => "stdin closed".to_owned(),
+                (true, _) => format!("{sent}, stdin closed"),
+                (false, _) => sent,
+            });
         }
         Ok(0)
     }

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use clap::{Args, Subcommand};
+use jiff::Timestamp;
 use ringback_host::quantity::millis;
 use ringback_host::wire::{Reply, Request, SessionObject};
 use serde_json::json;
@@ -10,9 +11,9 @@ use serde_json::json;
 use super::door::{self, Door, tasks};
 use super::{kill, value};
 use crate::explain::{Done, Failure};
+use crate::render::clean;
 use crate::render::json::document;
 use crate::render::table::{Cell, table};
-use crate::render::{age, clean};
 
 /// End a session, or tie its end to a process or a lease
 #[derive(Debug, Args)]
@@ -54,8 +55,9 @@ impl Session {
         let mut client = door::client(None)?;
         let request = match self.act {
             Act::End { session } => {
+                let since = door::now();
                 let found = tasks(client.call(Request::SessionEnd { session })?)?;
-                return kill::say_stopped(door, &mut client, &found);
+                return kill::say_stopped(door, &mut client, &found, since);
             }
             Act::Watch { session, pid } => Request::SessionWatch { session, pid },
             Act::Lease { session, length } => Request::SessionLease { session, for_ms: millis(length) },
@@ -82,7 +84,8 @@ fn list(sessions: &[SessionObject], quiet: bool) -> Result<(), Failure> {
     }
     let row = |session: &SessionObject| {
         let lease = session.lease_until.as_deref().map(|until| {
-            if age::ago(until, door::now()) == "just now" { format!("until {until}") } else { "lapsed".to_owned() }
+            let holds = until.parse::<Timestamp>().is_ok_and(|until| until > door::now());
+            if holds { format!("until {until}") } else { "lapsed".to_owned() }
         });
         vec![
             Cell::plain(clean::short(&session.session, 60)),

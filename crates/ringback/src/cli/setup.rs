@@ -3,6 +3,7 @@
 use std::env;
 use std::path::{Path, PathBuf};
 
+use clap::builder::PossibleValue;
 use clap::{Args, ValueEnum};
 use serde_json::{Value, json};
 
@@ -10,7 +11,7 @@ use super::door::{self, Door};
 use crate::explain::{Done, EXIT_FAILED, Failure};
 use crate::render::clean;
 use crate::render::json::document;
-use crate::setup::{AGENTS_MD, Agent, Outcome, Places, State, Wish, carry_out, snippets};
+use crate::setup::{AGENTS, AGENTS_MD, Agent, Outcome, Places, State, Wish, carry_out, snippets};
 
 #[expect(clippy::struct_excessive_bools, reason = "each is an option of its own")]
 /// Make agents use ringback: MCP server, hooks and plugins, in their own settings
@@ -24,7 +25,7 @@ use crate::setup::{AGENTS_MD, Agent, Outcome, Places, State, Wish, carry_out, sn
 pub(crate) struct Setup {
     /// Which agents
     #[arg(value_enum, value_name = "AGENT")]
-    agents: Vec<Name>,
+    agents: Vec<Which>,
     /// In the settings of the project in this folder, not of the person
     #[arg(long)]
     project: bool,
@@ -39,52 +40,71 @@ pub(crate) struct Setup {
     dry_run: bool,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum Name {
-    Claude,
-    Codex,
-    Gemini,
-    Opencode,
-    Cursor,
-    Vscode,
-    /// All that are found
+/// A word for whom to set up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Which {
+    /// This agent.
+    One(Agent),
+    /// All that are found.
     All,
-    /// A paragraph for AGENTS.md or CLAUDE.md (only with --print)
+    /// None: a paragraph to read.
     AgentsMd,
 }
 
-impl Name {
-    fn agent(self) -> Option<Agent> {
-        match self {
-            Self::Claude => Some(Agent::Claude),
-            Self::Codex => Some(Agent::Codex),
-            Self::Gemini => Some(Agent::Gemini),
-            Self::Opencode => Some(Agent::Opencode),
-            Self::Cursor => Some(Agent::Cursor),
-            Self::Vscode => Some(Agent::Vscode),
-            Self::All | Self::AgentsMd => None,
-        }
+impl ValueEnum for Which {
+    fn value_variants<'a>() -> &'a [Self] {
+        const ALL: [Which; AGENTS.len() + 2] = {
+            let mut all = [Which::All; AGENTS.len() + 2];
+            let mut at = 0;
+            while at < AGENTS.len() {
+                all[at] = Which::One(AGENTS[at]);
+                at += 1;
+            }
+            all[at + 1] = Which::AgentsMd;
+            all
+        };
+        &ALL
+    }
+
+    fn to_possible_value(&self) -> Option<PossibleValue> {
+        Some(match self {
+            Self::One(agent) => PossibleValue::new(agent.name()),
+            Self::All => PossibleValue::new("all").help("All that are found"),
+            Self::AgentsMd => {
+                PossibleValue::new("agents-md").help("A paragraph for AGENTS.md or CLAUDE.md (only with --print)")
+            }
+        })
     }
 }
 
 impl Setup {
     /// Does it.
     pub(crate) fn perform(self, door: Door) -> Done {
-        if self.agents.contains(&Name::AgentsMd) {
+        if self.agents.contains(&Which::AgentsMd) {
             if !self.print {
                 let hint = "ringback setup --print agents-md >> AGENTS.md";
                 return Err(Failure::usage("agents-md is only printed; your AGENTS.md is yours to write", hint));
             }
-            return door::out(AGENTS_MD).map(|()| 0);
+            return print(door, &[Snippet { agent: None, path: "AGENTS.md".into(), text: AGENTS_MD.to_owned() }]);
         }
         let project = if self.project { Some(env::current_dir()?) } else { None };
         let places = Places::find(project).ok_or_else(|| {
             Failure::new("no_home", "there is no home folder: HOME is not set", Some("set HOME".to_owned()))
         })?;
         let program = program()?;
-        let agents: Vec<Agent> = self.agents.iter().filter_map(|name| name.agent()).collect();
+        let one = |which: &Which| if let Which::One(agent) = which { Some(*agent) } else { None };
+        // `all` beside a name is all.
+        let all = self.agents.contains(&Which::All);
+        let agents: Vec<Agent> = if all { Vec::new() } else { self.agents.iter().filter_map(one).collect() };
         if self.print {
-            return print(&agents, &places, &program);
+            if agents.is_empty() {
+                return Err(Failure::usage("say for which agent", "ringback setup --print claude"));
+            }
+            let of = |agent: &Agent| {
+                let files = snippets(*agent, &places, &program).into_iter();
+                files.map(|(path, text)| Snippet { agent: Some(*agent), path, text }).collect::<Vec<_>>()
+            };
+            return print(door, &agents.iter().flat_map(of).collect::<Vec<_>>());
         }
         let wish = Wish { agents, undo: self.undo, dry_run: self.dry_run };
         let outcomes = carry_out(&places, &program, &wish)?;
@@ -103,13 +123,24 @@ fn program() -> Result<String, Failure> {
     Ok(if found.is_some_and(|found| same(&found)) { "ringback".to_owned() } else { own.to_string_lossy().into_owned() })
 }
 
-fn print(agents: &[Agent], places: &Places, program: &str) -> Done {
-    if agents.is_empty() {
-        return Err(Failure::usage("say for which agent", "ringback setup --print claude"));
+/// What belongs into a file.
+struct Snippet {
+    agent: Option<Agent>,
+    path: PathBuf,
+    text: String,
+}
+
+fn print(door: Door, snippets: &[Snippet]) -> Done {
+    if door.json {
+        let file = |one: &Snippet| json!({ "agent": one.agent.map(Agent::name), "path": one.path.to_string_lossy(), "text": one.text });
+        door::document(&document(json!({ "files": snippets.iter().map(file).collect::<Vec<_>>() })))?;
+        return Ok(0);
     }
-    for agent in agents {
-        for (path, text) in snippets(*agent, places, program) {
-            door::out(&format!("# {}\n{}\n", shown(&path), text.trim_end()))?;
+    for Snippet { agent, path, text } in snippets {
+        match agent {
+            Some(_) => door::out(&format!("# {}\n{}\n", shown(path), text.trim_end()))?,
+            // It is appended to a file of the person.
+            None => door::out(text)?,
         }
     }
     Ok(0)

@@ -54,7 +54,7 @@ fn say_counts(door: Door, status: &StatusObject) -> Done {
             all[name] = count.into();
         }
         door::document(&document(all))?;
-    } else {
+    } else if !door.quiet {
         door::out_lines(counts.iter().map(|(name, count)| format!("{name:<8}  {count}")))?;
         door::out(&format!("memory    {}\n", size_text(status.rss_bytes)))?;
     }
@@ -68,6 +68,10 @@ fn say_usage(door: Door, tasks: &[TaskObject]) -> Done {
                     "output_bytes": task.output.bytes, "silence_ms": task.silence_ms })
         };
         door::document(&document(json!({ "tasks": tasks.iter().map(row).collect::<Vec<_>>() })))?;
+        return Ok(0);
+    }
+    if door.quiet {
+        door::out_lines(tasks.iter().map(|task| task.id.clone()))?;
         return Ok(0);
     }
     let row = |task: &TaskObject| {

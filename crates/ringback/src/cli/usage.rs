@@ -1,61 +1,163 @@
 //! A wrong command line, explained as every other error: what is wrong, and what to write instead.
 
+use std::ffi::OsString;
+
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 
 use crate::explain::Failure;
 use crate::render::clean;
 
 /// What other programs call our verbs.
-const SYNONYMS: [(&str, &str); 17] = [
+const SYNONYMS: [(&str, &str); 58] = [
     ("add", "run"),
     ("start", "run"),
     ("exec", "run"),
     ("spawn", "run"),
+    ("submit", "run"),
+    ("enqueue", "run"),
+    ("launch", "run"),
     ("list", "ps"),
     ("ls", "ps"),
     ("status", "ps"),
+    ("jobs", "ps"),
+    ("tasks", "ps"),
+    ("queue", "ps"),
     ("inspect", "show"),
     ("info", "show"),
+    ("describe", "show"),
     ("log", "logs"),
     ("tail", "logs"),
+    ("cat", "logs"),
     ("output", "logs"),
+    ("follow", "logs"),
+    ("await", "wait"),
+    ("join", "wait"),
     ("stop", "kill"),
     ("cancel", "kill"),
+    ("terminate", "kill"),
+    ("abort", "kill"),
+    ("signal", "kill"),
     ("notices", "inbox"),
+    ("notifications", "inbox"),
+    ("messages", "inbox"),
+    ("events", "inbox"),
+    ("read", "inbox"),
+    ("input", "send"),
+    ("write", "send"),
+    ("stdin", "send"),
     ("restart", "retry"),
+    ("rerun", "retry"),
+    ("again", "retry"),
     ("remove", "rm"),
+    ("delete", "rm"),
+    ("forget", "rm"),
+    ("clean", "prune"),
+    ("gc", "prune"),
+    ("health", "doctor"),
+    ("check", "doctor"),
+    ("tests", "results"),
+    ("errors", "diagnostics"),
+    ("detach", "release"),
+    ("sessions", "session ls"),
+    ("server", "daemon"),
+    ("serve", "daemon run"),
+    ("shutdown", "daemon stop"),
+    ("install", "setup"),
+    ("init", "setup"),
+    ("hooks", "setup"),
+    ("completion", "completions"),
+    ("version", "--version"),
 ];
 /// How many letters a mistyped verb may differ by.
 const TYPOS_MAX: usize = 2;
+/// The longest message, characters: a wrong word may be a whole script.
+const MESSAGE_CHARS: usize = 400;
 
 /// What is wrong with the command line, and what to write instead.
-pub(super) fn explain(error: &clap::Error) -> Failure {
+pub(super) fn explain(error: &clap::Error, args: &[OsString]) -> Failure {
+    let (verb, command) = verb_of(args);
     let text = error.to_string();
-    let mut paragraphs = text.split("\n\n");
-    let first = paragraphs.next().unwrap_or_default();
-    let message = first.lines().map(str::trim).filter(|line| !line.is_empty()).collect::<Vec<_>>().join(" ");
-    let message = message.strip_prefix("error: ").unwrap_or(&message).to_owned();
-    if error.kind() == ErrorKind::InvalidSubcommand
-        && let Some(ContextValue::String(verb)) = error.get(ContextKind::InvalidSubcommand)
-    {
-        return Failure::usage(format!("`{}` is no verb of ringback", clean::short(verb, 40)), verb_hint(verb));
+    let usage = || format!("write it as: {}", usage_of(&text).unwrap_or_else(|| format!("{verb} --help")));
+    match error.kind() {
+        ErrorKind::InvalidSubcommand => {
+            if let Some(ContextValue::String(word)) = error.get(ContextKind::InvalidSubcommand) {
+                let message = format!("`{}` is no verb of {verb}", clean::short(word, 40));
+                return Failure::usage(message, verb_hint(word, &verb, &command));
+            }
+        }
+        ErrorKind::MissingSubcommand | ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => {
+            return Failure::usage(format!("`{verb}` alone does nothing"), alternatives(&verb, &command));
+        }
+        _ => {}
     }
-    let after = text.get(first.len()..).unwrap_or_default();
-    let found =
-        |prefix: &str| after.lines().map(str::trim).find_map(|line| line.strip_prefix(prefix)).map(str::to_owned);
-    let hint = found("tip: ").or_else(|| found("Usage: ").map(|usage| format!("write it as: {usage}")));
-    Failure::usage(message, hint.unwrap_or_else(|| "`ringback help` and `ringback help VERB` say how".to_owned()))
+    let first = text.split("\n\n").next().unwrap_or_default();
+    let message = first.lines().map(str::trim).filter(|line| !line.is_empty()).collect::<Vec<_>>().join(" ");
+    let message = clean::short(message.strip_prefix("error: ").unwrap_or(&message), MESSAGE_CHARS);
+    let similar = text.lines().find_map(|line| line.trim().strip_prefix("tip: ")).filter(|tip| tip.contains("similar"));
+    let hint = match (similar, error.kind()) {
+        (Some(similar), _) => similar.to_owned(),
+        // The parser's own advice, to pass an option it does not know as a value, is for few.
+        (None, ErrorKind::UnknownArgument) => format!("`{verb} --help` lists what it takes"),
+        (None, ErrorKind::InvalidValue | ErrorKind::ValueValidation | ErrorKind::InvalidUtf8) => {
+            format!("`{verb} --help` says what it may be")
+        }
+        (None, _) => usage(),
+    };
+    Failure::usage(message, hint)
 }
 
-fn verb_hint(verb: &str) -> String {
-    let command = super::command();
-    let names: Vec<&str> = command.get_subcommands().map(clap::Command::get_name).collect();
-    let known = SYNONYMS.iter().find(|(other, _)| *other == verb).map(|(_, ours)| *ours);
-    let near = || names.iter().map(|name| (distance(verb, name), *name)).min().filter(|(far, _)| *far <= TYPOS_MAX);
-    match known.or_else(|| near().map(|(_, name)| name)) {
-        Some(name) => format!("did you mean `ringback {name}`? To start a program: ringback run -- PROGRAM"),
-        None => "`ringback` alone lists the verbs; to start a program: ringback run -- PROGRAM".to_owned(),
+/// The verb that these arguments name, as it is written, and what it is.
+fn verb_of(args: &[OsString]) -> (String, clap::Command) {
+    let (mut verb, mut command) = ("ringback".to_owned(), super::command());
+    for word in args.iter().skip(1) {
+        let word = word.to_string_lossy();
+        match command.find_subcommand(word.as_ref()) {
+            Some(found) => {
+                let found = found.clone();
+                verb = format!("{verb} {}", found.get_name());
+                command = found;
+            }
+            // Of the options before a verb none has a value.
+            None if word.starts_with('-') && word != "--" => {}
+            None => break,
+        }
     }
+    (verb, command)
+}
+
+/// The usage that the parser has found, in one line.
+fn usage_of(text: &str) -> Option<String> {
+    let (_, usage) = text.split_once("Usage: ")?;
+    let lines: Vec<&str> = usage.lines().map(str::trim).take_while(|line| !line.is_empty()).collect();
+    Some(lines.join(", or: "))
+}
+
+fn verb_hint(word: &str, verb: &str, command: &clap::Command) -> String {
+    let known = SYNONYMS.iter().find(|(other, _)| verb == "ringback" && *other == word).map(|(_, ours)| *ours);
+    let names = || command.get_subcommands().filter(|verb| !verb.is_hide_set()).map(clap::Command::get_name);
+    // Of a short word little is left after two changes.
+    let most = ((word.chars().count() + 1) / 3).min(TYPOS_MAX);
+    let near = || names().map(|name| (distance(word, name), name)).min().filter(|(far, _)| *far <= most);
+    match (known.or_else(|| near().map(|(_, name)| name)), verb) {
+        (Some(name), "ringback") => {
+            format!("did you mean `ringback {name}`? To start a program: ringback run -- {}", program(word))
+        }
+        (Some(name), _) => format!("did you mean `{verb} {name}`?"),
+        (None, "ringback") => {
+            format!("`ringback` alone lists the verbs; to start a program: ringback run -- {}", program(word))
+        }
+        (None, _) => alternatives(verb, command),
+    }
+}
+
+fn program(word: &str) -> String {
+    shlex::try_quote(&clean::short(word, 40)).map_or_else(|_| "PROGRAM".to_owned(), std::borrow::Cow::into_owned)
+}
+
+fn alternatives(verb: &str, command: &clap::Command) -> String {
+    let names = command.get_subcommands().filter(|verb| !verb.is_hide_set() && verb.get_name() != "help");
+    let all: Vec<String> = names.map(|name| format!("`{verb} {}`", name.get_name())).collect();
+    format!("it is one of {}", all.join(", "))
 }
 
 /// How many letters must be changed, added, left out or swapped with their neighbour.
@@ -84,8 +186,8 @@ mod tests {
     use super::*;
 
     fn check(args: &[&str]) -> (String, String) {
-        let all = [&["ringback"], args].concat();
-        let failure = explain(&super::super::command().try_get_matches_from(all).unwrap_err());
+        let all: Vec<OsString> = [&["ringback"], args].concat().iter().map(OsString::from).collect();
+        let failure = explain(&super::super::command().try_get_matches_from(&all).unwrap_err(), &all);
         (failure.message, failure.hint.unwrap_or_default())
     }
 
@@ -96,7 +198,28 @@ mod tests {
             assert_eq!(message, format!("`{verb}` is no verb of ringback"));
             assert!(hint.contains(&format!("did you mean `ringback {ours}`?")), "{hint}");
         }
-        assert!(check(&["cargo-nextest"]).1.contains("ringback run -- PROGRAM"));
+        assert!(check(&["cargo-nextest"]).1.contains("ringback run -- cargo-nextest"));
+    }
+
+    #[test]
+    fn every_word_of_another_program_leads_to_a_verb_that_there_is() {
+        for (word, ours) in SYNONYMS {
+            assert!(super::super::command().find_subcommand(word).is_none(), "{word} is a verb of ours");
+            let words: Vec<&str> = ["ringback"].into_iter().chain(ours.split(' ')).collect();
+            let unknown = super::super::command().try_get_matches_from(words).err();
+            assert!(unknown.is_none_or(|error| error.kind() != ErrorKind::InvalidSubcommand), "{ours}");
+        }
+    }
+
+    #[test]
+    fn a_verb_of_a_verb_leads_to_those_that_there_are() {
+        let (message, hint) = check(&["daemon", "foo"]);
+        assert_eq!(message, "`foo` is no verb of ringback daemon");
+        assert!(hint.contains("`ringback daemon stop`") && !hint.contains("deliver"), "{hint}");
+        assert_eq!(check(&["daemon", "stopp"]).1, "did you mean `ringback daemon stop`?");
+        let (message, hint) = check(&["session"]);
+        assert_eq!(message, "`ringback session` alone does nothing");
+        assert!(hint.contains("`ringback session end`") && hint.contains("`ringback session ls`"), "{hint}");
     }
 
     #[test]
@@ -109,5 +232,8 @@ mod tests {
         assert!(hint.contains("'--timeout'"), "{hint}");
         let (message, _) = check(&["run", "--timeout", "0", "true"]);
         assert!(message.contains("leave the option away for no limit"), "{message}");
+        assert_eq!(check(&["show", "--wat", "x"]).1, "`ringback show --help` lists what it takes");
+        let long = "x".repeat(100_000);
+        assert!(check(&["run", "--timeout", &long, "true"]).0.len() < 2 * MESSAGE_CHARS);
     }
 }

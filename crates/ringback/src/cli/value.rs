@@ -17,7 +17,8 @@ pub(crate) fn duration(text: &str) -> Result<Duration, String> {
 /// A limit: zero would end the task before it began.
 pub(crate) fn limit(text: &str) -> Result<Duration, String> {
     match duration(text)? {
-        Duration::ZERO => {
+        // Limits are kept in milliseconds.
+        limit if limit < Duration::from_millis(1) => {
             Err("a limit of zero would end the task at once; leave the option away for no limit".to_owned())
         }
         limit => Ok(limit),
@@ -52,7 +53,7 @@ pub(crate) fn size(text: &str) -> Result<u64, String> {
 
 /// JSON of the caller.
 pub(crate) fn json(text: &str) -> Result<serde_json::Value, String> {
-    serde_json::from_str(text).map_err(|error| error.to_string())
+    serde_json::from_str(text).map_err(|error| format!("it is not JSON: {error}"))
 }
 
 /// A signal by name or number.
@@ -67,12 +68,26 @@ pub(crate) fn pair(text: &OsStr) -> Result<(OsString, OsString), String> {
     let part = |bytes: &[u8]| OsString::from_vec(bytes.to_vec());
     match bytes.iter().position(|byte| *byte == b'=') {
         Some(0) => Err("a variable needs a name: NAME=VALUE".to_owned()),
+        None if bytes.is_empty() => Err("a variable needs a name: NAME=VALUE".to_owned()),
         Some(at) => Ok((part(&bytes[..at]), part(&bytes[at + 1..]))),
         None => match std::env::var_os(text) {
             Some(value) => Ok((text.to_owned(), value)),
             None => Err(format!("{} is not set here; write NAME=VALUE", clean::line(&text.to_string_lossy()))),
         },
     }
+}
+
+/// The name of a variable.
+pub(crate) fn name(text: &OsStr) -> Result<OsString, String> {
+    if text.is_empty() || text.as_bytes().contains(&b'=') {
+        return Err("a variable has a name, without `=`".to_owned());
+    }
+    Ok(text.to_owned())
+}
+
+/// [`name`] for clap, for bytes of any kind.
+pub(crate) fn names() -> impl TypedValueParser<Value = OsString> {
+    OsStringValueParser::new().try_map(|text| name(&text))
 }
 
 /// [`pair`] for clap, for bytes of any kind.
@@ -141,6 +156,8 @@ mod tests {
         assert_eq!(signal("usr1"), Ok(ringback_sys::signals::SIGUSR1));
         assert!(signal("0").is_err() && signal("NOPE").is_err());
         assert_eq!(pair(OsStr::new("A=b=c")), Ok(("A".into(), "b=c".into())));
+        assert!(pair(OsStr::new("")).is_err() && name(OsStr::new("A=b")).is_err() && name(OsStr::new("A")).is_ok());
+        assert!(limit("100us").is_err() && limit("1ms").is_ok() && json("{").unwrap_err().contains("not JSON"));
         assert!(pair(OsStr::new("=b")).is_err() && pair(OsStr::new("SURELY_NOT_SET_1")).is_err());
     }
 }

@@ -65,7 +65,7 @@ pub(super) fn sessions(event: &Event, options: &Options) -> Vec<String> {
     let mut all: Vec<String> = event.session().map(str::to_owned).into_iter().collect();
     all.extend(options.sessions.iter().cloned());
     if all.is_empty() {
-        all.push(caller(None).session);
+        all.push(crate::caller::session(|name| std::env::var(name).ok()));
     }
     all.dedup();
     all
@@ -77,7 +77,7 @@ pub(super) fn client(session: &str) -> Result<Option<Client>, Failure> {
     if !home.db().exists() {
         return Ok(None);
     }
-    Ok(Some(Client::open(&home, caller(Some(session)))?))
+    Ok(Some(Client::open(&home, caller(Some(session))?)?))
 }
 
 /// Says, in the agent's words, what is unheard and wanted, after `before`; whether anything was said.

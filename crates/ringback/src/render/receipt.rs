@@ -9,7 +9,7 @@ use super::clean;
 pub(crate) fn summary(receipt: &ReceiptObject) -> String {
     let processes = match receipt.observed_count {
         1 => "1 process".to_owned(),
-        count => format!("{count} processes"),
+        many => format!("{many} processes"),
     };
     let signals =
         if receipt.signals.is_empty() { "no signal".to_owned() } else { in_order(&receipt.signals).join(", ") };

@@ -49,7 +49,12 @@ pub(crate) fn verdict(task: &TaskObject) -> String {
             format!("FAILED killed by {}{oom}{core}{after}", task.signal.as_deref().unwrap_or("a signal"))
         }
         "timed_out" => {
-            let what = if reason == "idle" { " of silence" } else { "" };
+            let what = match (reason, task.timeouts.idle_ms, task.timeouts.wall_ms) {
+                ("idle", Some(limit), _) => format!(", silent for {}", duration(limit)),
+                ("idle", None, _) => ", silent for too long".to_owned(),
+                (_, _, Some(limit)) => format!(", limit {}", duration(limit)),
+                _ => String::new(),
+            };
             format!("TIMED OUT{after}{what}{how}")
         }
         "killed" => {
@@ -76,7 +81,7 @@ pub(crate) fn verdict(task: &TaskObject) -> String {
 fn start_failure(task: &TaskObject) -> String {
     match task.reason.as_deref() {
         Some("not_found") => "program not found".to_owned(),
-        Some("permission") => "permission denied".to_owned(),
+        Some("permission") => "permission denied (is it a file that may be executed?)".to_owned(),
         Some("cwd_missing") => format!("folder {} is missing or cannot be entered", clean::line(&task.cwd)),
         Some("exec_format") => "the file is not a program (is its first line missing?)".to_owned(),
         Some("too_long") => "arguments and environment are too long".to_owned(),
@@ -229,8 +234,11 @@ mod tests {
             ..task("killed")
         };
         assert_eq!(verdict(&killed), "KILLED by s\\u{1b}1 after 3.2s (SIGTERM)");
-        let idle = TaskObject { reason: Some("idle".to_owned()), final_exit_code: Some(0), ..task("timed_out") };
-        assert_eq!(verdict(&idle), "TIMED OUT after 3.2s of silence (it then exited 0)");
+        let mut late = TaskObject { reason: Some("idle".to_owned()), final_exit_code: Some(0), ..task("timed_out") };
+        late.timeouts.idle_ms = Some(2_000);
+        assert_eq!(verdict(&late), "TIMED OUT after 3.2s, silent for 2.0s (it then exited 0)");
+        (late.timeouts.wall_ms, late.reason) = (Some(3_000), Some("wall".to_owned()));
+        assert_eq!(verdict(&late), "TIMED OUT after 3.2s, limit 3.0s (it then exited 0)");
         assert_eq!(verdict(&task("running")), "running for 3.2s, NOT finished");
         let lost = TaskObject { reason: Some("monitor_died".to_owned()), ..task("lost") };
         assert_eq!(verdict(&lost), "LOST, outcome unknown: its keeper died, and nobody else saw the end");

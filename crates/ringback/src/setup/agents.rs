@@ -18,7 +18,7 @@ pub(crate) enum Agent {
 }
 
 /// All of them.
-pub(super) const AGENTS: [Agent; 6] =
+pub(crate) const AGENTS: [Agent; 6] =
     [Agent::Claude, Agent::Codex, Agent::Gemini, Agent::Opencode, Agent::Cursor, Agent::Vscode];
 
 /// The name under which agents know our server.

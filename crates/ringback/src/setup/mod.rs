@@ -8,7 +8,7 @@ mod place;
 mod tables;
 mod work;
 
-pub(crate) use agents::{Agent, snippets};
+pub(crate) use agents::{AGENTS, Agent, snippets};
 pub(crate) use place::Places;
 pub(crate) use work::{Outcome, State, Wish, carry_out};
 

@@ -37,7 +37,7 @@ pub(crate) fn serve(door: Door, options: Options) -> Done {
     let watch = FolderWatch::new()?;
     // Watched first and then looked through, so that nothing falls between.
     watch.arrivals(&desk.folder.path())?;
-    let client = Client::open(&home, caller(Some(&options.session)))?;
+    let client = Client::open(&home, caller(Some(&options.session))?)?;
     door.note(&format!("serving {}; its tasks are of session {}", options.dir.display(), options.session));
     let mut server = Server {
         door,

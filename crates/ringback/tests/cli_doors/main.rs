@@ -2,12 +2,15 @@
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
+mod arguments;
 mod follow;
 mod home;
 mod inbox;
+mod json;
 mod logs;
 mod output;
 #[cfg(feature = "webhook")]
 mod sinks;
+mod stdin;
 mod watch;
 mod words;

@@ -1,6 +1,6 @@
 //! The words: one line that cannot be mistaken for an end, errors with hints, and the demo, which checks itself.
 
-use crate::home::Home;
+use crate::home::{Home, Running};
 
 #[test]
 fn run_says_that_it_is_not_finished_and_how_to_wait() {
@@ -95,4 +95,21 @@ fn completions_and_man_pages_are_made_from_the_command_line() {
     let dir = tempfile::tempdir().unwrap();
     assert_eq!(home.say(&["man", "--dir", dir.path().to_str().unwrap()]).code, Some(0));
     assert!(dir.path().join("ringback-run.1").exists() && dir.path().join("ringback.1").exists());
+}
+
+#[test]
+fn term_to_the_main_process_alone_lets_it_stop_its_workers_in_order() {
+    let home = Home::new();
+    let script = r#"mkfifo never; exec 3<>never
+        sh -c 'trap "echo stopped in order; exit" USR1; trap "echo torn down; exit" TERM; echo up > up; read x <&3; read x <&3' &
+        trap 'kill -USR1 $!; wait $!; exit 5' TERM
+        read x < up; echo ready; read x <&3; wait"#;
+    std::fs::write(home.path("script"), script).unwrap();
+    home.gate("up");
+    let mut client = Running::start(home.client(&["run", "-f", "--term", "main", "sh", "script"]));
+    assert_eq!(client.line(), "ready\n");
+    let id = home.say(&["ps", "-q"]).out.trim().to_owned();
+    let killed = home.say(&["kill", "--json", &id]).json();
+    assert_eq!((&killed["tasks"][0]["state"], &killed["tasks"][0]["final_exit_code"]), (&"killed".into(), &5.into()));
+    assert_eq!(client.end().out, "stopped in order\n");
 }

@@ -15,8 +15,8 @@ pub enum Turn {
     Grown,
     /// The task has ended; what is there now is all that its main process wrote.
     Ended(Box<TaskObject>),
-    /// The descriptor that was given to [`Follow::next`] is readable.
-    Interrupted,
+    /// This one of the descriptors that were given to [`Follow::next`] is ready.
+    Ready(usize),
 }
 
 /// A task that is followed, over a client of its own.
@@ -36,17 +36,17 @@ impl Follow {
         Ok(Self { client, output, watch, on_file })
     }
 
-    /// Waits for what comes next, or until `stop` is readable.
-    pub fn next(&mut self, stop: Option<BorrowedFd<'_>>) -> Result<Turn, ClientError> {
+    /// Waits for what comes next, or until one of `others` is ready, the first of them first.
+    pub fn next(&mut self, others: &[(BorrowedFd<'_>, For)]) -> Result<Turn, ClientError> {
         loop {
-            let mut fds = vec![(self.client.as_fd(), For::Read)];
+            let mut fds = others.to_vec();
+            fds.push((self.client.as_fd(), For::Read));
             fds.extend(self.watch.as_ref().map(|watch| (watch.as_fd(), For::Read)));
-            fds.extend(stop.map(|stop| (stop, For::Read)));
             let ready = poll(&fds, None)?;
-            if stop.is_some() && ready.last() == Some(&true) {
-                return Ok(Turn::Interrupted);
+            if let Some(first) = ready.iter().take(others.len()).position(|ready| *ready) {
+                return Ok(Turn::Ready(first));
             }
-            if ready.first() == Some(&true) {
+            if ready.get(others.len()) == Some(&true) {
                 if let Some(task) = self.ended()? {
                     return Ok(Turn::Ended(task));
                 }

@@ -153,7 +153,7 @@ impl Stage {
                     return Ok(());
                 }
             }
-            if let Turn::Ended(ended) = follow.next(None)? {
+            if let Turn::Ended(ended) = follow.next(&[])? {
                 return Err(broken(&format!("{} ended before its output was there: {}", ended.id, ended.state)));
             }
         }

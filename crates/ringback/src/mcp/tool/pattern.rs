@@ -6,6 +6,7 @@ use std::time::Duration;
 use regex::bytes::{Regex, RegexBuilder};
 use ringback_host::client::output::{Follow, Output, Turn};
 use ringback_host::wire::TaskObject;
+use ringback_sys::watch::For;
 
 use super::super::answer::Answer;
 use super::super::args::wrong;
@@ -59,9 +60,9 @@ fn wait_for(line: &mut Line, id: &str, mut search: Search) -> Result<Answer, Fai
         if let Some(hit) = search.look(&mut output, &task)? {
             break Found::Match(hit);
         }
-        match follow.next(Some(stop.as_fd()))? {
+        match follow.next(&[(stop.as_fd(), For::Read)])? {
             Turn::Grown => {}
-            Turn::Interrupted => break Found::Late,
+            Turn::Ready(_) => break Found::Late,
             Turn::Ended(task) => match search.look(&mut output, &task)? {
                 Some(hit) => break Found::Match(hit),
                 None => break Found::Ended(task),
