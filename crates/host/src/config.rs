@@ -27,6 +27,8 @@ pub struct Config {
     pub max_running: u32,
     /// What happens to callers that are more confined than the daemon.
     pub confined: Confined,
+    /// Whether tasks get cgroups of their own.
+    pub cgroup: Cgroup,
     /// How long ended tasks are kept when `prune` names no age.
     pub keep: Duration,
     /// The words of the shell that runs scripts.
@@ -48,6 +50,17 @@ pub enum Confined {
     Allow,
 }
 
+/// Whether tasks get cgroups of their own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Cgroup {
+    /// Where a writable cgroup of version 2 is delegated to the daemon.
+    #[default]
+    Auto,
+    /// Never.
+    Off,
+}
+
 impl Default for Config {
     fn default() -> Self {
         Self {
@@ -56,6 +69,7 @@ impl Default for Config {
             max_output: 1 << 30,
             max_running: 4096,
             confined: Confined::Refuse,
+            cgroup: Cgroup::Auto,
             keep: Duration::from_hours(7 * 24),
             shell: "sh".to_owned(),
             stall_after: Some(Duration::from_millis(ringback_core::watch::STALL_MS)),
@@ -101,7 +115,7 @@ impl ConfigError {
         match self {
             Self::Read { path, .. } => format!("make {} readable, or move it away to use the defaults", path.display()),
             Self::Invalid { .. } | Self::Value { .. } => {
-                "known keys: default_timeout, grace, max_output, max_running, confined, keep, shell, stall_after, [[sink]]"
+                "known keys: default_timeout, grace, max_output, max_running, confined, cgroup, keep, shell, stall_after, [[sink]]"
                     .to_owned()
             }
         }
@@ -116,6 +130,7 @@ struct Raw {
     max_output: Option<String>,
     max_running: Option<u32>,
     confined: Option<Confined>,
+    cgroup: Option<Cgroup>,
     keep: Option<String>,
     shell: Option<String>,
     stall_after: Option<String>,
@@ -175,6 +190,7 @@ impl Config {
             max_output,
             max_running: raw.max_running.unwrap_or(defaults.max_running).max(1),
             confined: raw.confined.unwrap_or_default(),
+            cgroup: raw.cgroup.unwrap_or_default(),
             keep: time("keep", raw.keep)?.unwrap_or(defaults.keep),
             shell: raw.shell.filter(|shell| !shell.trim().is_empty()).unwrap_or(defaults.shell),
             stall_after: match time("stall_after", raw.stall_after)? {
@@ -214,7 +230,7 @@ mod tests {
     fn an_empty_config_is_the_defaults_and_a_full_one_is_read() {
         assert_eq!(check(""), Ok(Config::default()));
         let config = check(
-            "default_timeout = '1h'\ngrace = '3s'\nmax_output = '10MiB'\nmax_running = 7\nconfined = 'allow'\nkeep = '1d'\nshell = 'bash -e'\nstall_after = '0s'",
+            "default_timeout = '1h'\ngrace = '3s'\nmax_output = '10MiB'\nmax_running = 7\nconfined = 'allow'\ncgroup = 'off'\nkeep = '1d'\nshell = 'bash -e'\nstall_after = '0s'",
         );
         let expected = Config {
             default_timeout: Some(Duration::from_hours(1)),
@@ -222,6 +238,7 @@ mod tests {
             max_output: 10 << 20,
             max_running: 7,
             confined: Confined::Allow,
+            cgroup: Cgroup::Off,
             keep: Duration::from_hours(24),
             shell: "bash -e".to_owned(),
             stall_after: None,

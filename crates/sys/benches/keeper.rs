@@ -9,6 +9,7 @@ use std::fs::{self, File};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
+use ringback_sys::form::receipt;
 use ringback_sys::form::record::Phase;
 use support::{Order, Task, code};
 
@@ -58,28 +59,39 @@ fn how_long_a_start_takes() {
         (spawned, began.elapsed())
     });
     let bare: Vec<_> = bare.collect();
-    let kept = (0..200).map(|_| {
-        let mut task = Order::new(&["true"]).prepare();
-        let began = Instant::now();
-        task.spawn(false);
-        let spawned = began.elapsed();
-        task.wait_started();
-        let started = began.elapsed();
-        assert_eq!(code(&task.wait_closed()), Some(0));
-        (spawned, started, began.elapsed())
-    });
-    let kept: Vec<_> = kept.collect();
     println!(
         "bare: spawned {:?}, waited for {:?}",
         median(bare.iter().map(|t| t.0).collect()),
         median(bare.iter().map(|t| t.1).collect())
     );
-    println!(
-        "kept: spawned {:?}, start told {:?}, end told {:?}",
-        median(kept.iter().map(|t| t.0).collect()),
-        median(kept.iter().map(|t| t.1).collect()),
-        median(kept.iter().map(|t| t.2).collect())
-    );
+    // Turn by turn, so that both meet the same machine.
+    let cgroups: &[bool] = if support::cgroups_are_there() { &[false, true] } else { &[false] };
+    let kept: Vec<_> = cgroups.repeat(300).into_iter().map(|in_cgroup| (in_cgroup, one_start(in_cgroup))).collect();
+    for in_cgroup in cgroups {
+        let times = || kept.iter().filter(|(of, _)| of == in_cgroup).map(|(_, times)| times);
+        println!(
+            "kept{}: spawned {:?}, start told {:?}, end told {:?}",
+            if *in_cgroup { " in a cgroup" } else { "" },
+            median(times().map(|t| t.0).collect()),
+            median(times().map(|t| t.1).collect()),
+            median(times().map(|t| t.2).collect())
+        );
+    }
+}
+
+fn one_start(in_cgroup: bool) -> (Duration, Duration, Duration) {
+    let mut order = Order::new(&["true"]);
+    order.in_cgroup = in_cgroup;
+    let mut task = order.prepare();
+    let began = Instant::now();
+    task.spawn(false);
+    let spawned = began.elapsed();
+    task.wait_started();
+    let started = began.elapsed();
+    assert_eq!(code(&task.wait_closed()), Some(0));
+    let ended = began.elapsed();
+    task.keeper_status();
+    (spawned, started, ended)
 }
 
 fn how_much_a_thousand_keepers_have() {
@@ -124,11 +136,15 @@ fn how_fast_output_is_copied() {
 fn how_long_a_stop_of_two_thousand_takes() {
     let branch = "sh -c 'for j in $(seq 49); do sleep 300 & done; echo; wait' &";
     let script = format!("trap '' TERM; for i in $(seq 40); do {branch} done; wait");
-    for _ in 0..3 {
-        let task = Order::shell("bash", &script).start();
+    let cgroups: &[bool] = if support::cgroups_are_there() { &[false, true] } else { &[false] };
+    for in_cgroup in cgroups.repeat(5) {
+        let mut order = Order::shell("bash", &script);
+        order.in_cgroup = in_cgroup;
+        let task = order.start();
         task.wait_output(|output| output.len() == 40);
         let (_, receipt, _) = task.stop_and_wait(0);
-        println!("{} processes: {} ms in {} scans", receipt.observed, receipt.duration_ms, receipt.scans);
+        let receipt::Head { layer, observed, duration_ms, scans, .. } = receipt;
+        println!("{layer:?}: {observed} processes, {duration_ms} ms in {scans} scans");
     }
 }
 

@@ -18,9 +18,18 @@ use crate::{files, spawn};
 /// What a keeper is called, in `ps` and on disk.
 pub const KEEPER_NAME: &str = "ringback-keeper";
 /// The word that tells a keeper to take over from a dead one.
-pub const TAKEOVER: &str = "takeover";
+const TAKEOVER: &str = "takeover";
 /// The only environment variable that reaches a keeper: where a test wants it to crash.
 pub const CRASH_VARIABLE: &str = "RINGBACK_CRASH";
+
+/// What a keeper is started for.
+#[derive(Clone, Copy, Debug)]
+pub enum Work<'a> {
+    /// To start the command: in a new cgroup at this path, if there is one and it can be had.
+    Start(Option<&'a Path>),
+    /// To hold what a dead keeper held.
+    TakeOver,
+}
 
 /// The keeper program, in a place that an upgrade of ringback never changes.
 #[derive(Debug)]
@@ -77,8 +86,12 @@ impl KeeperImage {
     ///
     /// It gets its id and nothing else: an empty environment (but for `crash`), no stdio, every signal blocked. Whoever
     /// starts it takes in its end with [`crate::reap::take_in`].
-    pub fn spawn(&self, task_dir: &Path, id: &str, takeover: bool, crash: Option<&OsStr>) -> io::Result<i32> {
-        let arguments = [Some(OsStr::new(KEEPER_NAME)), Some(OsStr::new(id)), takeover.then_some(OsStr::new(TAKEOVER))];
+    pub fn spawn(&self, task_dir: &Path, id: &str, work: Work<'_>, crash: Option<&OsStr>) -> io::Result<i32> {
+        let how = match work {
+            Work::Start(cgroup) => cgroup.map(Path::as_os_str),
+            Work::TakeOver => Some(OsStr::new(TAKEOVER)),
+        };
+        let arguments = [Some(OsStr::new(KEEPER_NAME)), Some(OsStr::new(id)), how];
         let arguments: Vec<&OsStr> = arguments.into_iter().flatten().collect();
         let crash = crash.map(|point| {
             let mut entry = OsString::from(CRASH_VARIABLE);
@@ -131,7 +144,7 @@ fn write_program(path: &Path, bytes: &[u8]) -> io::Result<()> {
 }
 
 /// FNV-1a with 128 bits: a name for a build of ours, not a defence (nobody else can write to the folder).
-fn hash(bytes: &[u8]) -> u128 {
+pub(crate) fn hash(bytes: &[u8]) -> u128 {
     const OFFSET: u128 = 0x6c62_272e_07bb_0142_62b8_2175_6295_c58d;
     const PRIME: u128 = 0x0000_0000_0100_0000_0000_0000_0000_013b;
     bytes.iter().fold(OFFSET, |hash, &byte| (hash ^ u128::from(byte)).wrapping_mul(PRIME))
@@ -175,7 +188,7 @@ mod tests {
             KeeperImage::install(&scratch.path().join("bin"), &shell).unwrap(),
             KeeperImage::in_memory(&shell).unwrap(),
         ] {
-            let pid = image.spawn(scratch.path(), "id", true, Some(OsStr::new("here"))).unwrap();
+            let pid = image.spawn(scratch.path(), "id", Work::TakeOver, Some(OsStr::new("here"))).unwrap();
             let proc = PathBuf::from(format!("/proc/{pid}"));
             // Opens once the shell has opened the other end, so the new program is running.
             fs::File::options().write(true).open(&gate).unwrap();
@@ -197,7 +210,7 @@ mod tests {
         let memory = KeeperImage::in_memory(&program()).unwrap();
         assert_eq!(memory.word(), "memory");
         for image in [&file, &memory] {
-            let pid = image.spawn(scratch.path(), "1000", false, None).unwrap();
+            let pid = image.spawn(scratch.path(), "1000", Work::Start(None), None).unwrap();
             let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
             let blocked = status.lines().find_map(|line| line.strip_prefix("SigBlk:")).unwrap().trim();
             // All but KILL (9), STOP (19) and the two of the C library (32, 33).
@@ -239,7 +252,7 @@ mod tests {
     fn a_missing_task_folder_is_an_error_of_the_spawn() {
         let scratch = Scratch::new();
         let image = KeeperImage::in_memory(&program()).unwrap();
-        let error = image.spawn(&scratch.path().join("none"), "1", false, None).unwrap_err();
+        let error = image.spawn(&scratch.path().join("none"), "1", Work::Start(None), None).unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::NotFound);
     }
 }

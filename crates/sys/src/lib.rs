@@ -23,6 +23,7 @@ pub mod keeper;
 #[cfg(target_os = "linux")]
 mod raw;
 
+pub mod cgroup;
 pub mod launch;
 pub mod process;
 mod spawn;

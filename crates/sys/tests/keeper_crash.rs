@@ -11,7 +11,7 @@ use std::sync::Mutex;
 use ringback_sys::form::record::{Cause, Phase, Record, Step, Witness};
 use ringback_sys::form::spec::Head;
 use ringback_sys::keeper::CRASH_POINTS;
-use support::{Order, Task, bearers, code, signal};
+use support::{Order, Task, bearers, cgroups_are_there, code, signal};
 
 /// A task that comes by certain points.
 struct Story {
@@ -21,6 +21,8 @@ struct Story {
     head: fn(&mut Head),
     /// Whether it is stopped once it runs.
     stopped: bool,
+    /// Whether its tree is in a cgroup.
+    in_cgroup: bool,
     /// The output, if all of it can be foretold.
     output: Option<&'static str>,
     /// Exit code, or the signal as a negative number.
@@ -34,6 +36,7 @@ const STORIES: &[Story] = &[
         script: "echo ran >> RUNS; echo hello; exit 7",
         head: |_| {},
         stopped: false,
+        in_cgroup: false,
         output: Some("hello\n"),
         ending: 7,
         points: &[
@@ -54,6 +57,7 @@ const STORIES: &[Story] = &[
         script: "echo ran >> RUNS; (sleep 0.3; echo late) & echo early; exit 5",
         head: |_| {},
         stopped: false,
+        in_cgroup: false,
         output: Some("early\nlate\n"),
         ending: 5,
         points: &["keeper.before-ended", "keeper.after-ended"],
@@ -63,6 +67,7 @@ const STORIES: &[Story] = &[
         script: "echo ran >> RUNS; for i in 1 2 3; do echo out; echo err >&2; done; exit 4",
         head: |head| head.split = true,
         stopped: false,
+        in_cgroup: false,
         output: None,
         ending: 4,
         points: &["keeper.before-stream-copy"],
@@ -72,6 +77,7 @@ const STORIES: &[Story] = &[
         script: "echo ran >> RUNS; seq 20000; exit 3",
         head: |head| head.output_max = 32 << 10,
         stopped: false,
+        in_cgroup: false,
         output: None,
         ending: 3,
         points: &["keeper.before-punch"],
@@ -81,6 +87,7 @@ const STORIES: &[Story] = &[
         script: "trap '' TERM; setsid sleep 300 & echo ran >> RUNS; echo up; sleep 300; sleep 300",
         head: |_| {},
         stopped: true,
+        in_cgroup: false,
         output: Some("up\n"),
         ending: -9,
         points: &[
@@ -93,6 +100,16 @@ const STORIES: &[Story] = &[
             "keeper.before-receipt-rename",
             "keeper.after-receipt",
         ],
+    },
+    Story {
+        name: "a stubborn task in a cgroup",
+        script: "trap '' TERM; (env -i setsid sleep 300 &); echo ran >> RUNS; echo up; sleep 300; sleep 300",
+        head: |_| {},
+        stopped: true,
+        in_cgroup: true,
+        output: Some("up\n"),
+        ending: -9,
+        points: &["keeper.after-term", "keeper.after-cgroup-kill", "keeper.before-receipt"],
     },
 ];
 
@@ -107,6 +124,7 @@ fn every_point_has_a_story() {
     told.extend(TAKEOVER_POINTS);
     told.push(FAILED_START);
     told.sort_unstable();
+    told.dedup();
     let mut points = CRASH_POINTS.to_vec();
     points.sort_unstable();
     assert_eq!(told, points);
@@ -114,10 +132,15 @@ fn every_point_has_a_story() {
 
 /// Tells the story with a death at `first`, and one of the next keeper at `second`, should it come by there.
 fn tell(story: &Story, first: &str, second: Option<&str>) {
+    if story.in_cgroup && !cgroups_are_there() {
+        return;
+    }
     let folder = tempfile::tempdir().unwrap();
     let runs = folder.path().join("runs");
     let script = story.script.replace("RUNS", runs.to_str().unwrap());
-    let mut task = Order::shell("bash", &script).with(story.head).crashing_at(first).start();
+    let mut order = Order::shell("bash", &script).with(story.head).crashing_at(first);
+    order.in_cgroup = story.in_cgroup;
+    let mut task = order.start();
     let mut points = vec![first];
     if story.stopped {
         task.wait_output(|output| output == b"up\n");
@@ -154,6 +177,10 @@ fn check(story: &Story, task: &Task, runs: &Path, points: &[&str]) {
     assert_eq!(record.phase, Phase::Closed, "{about}");
     assert_ne!(record.witness, Witness::None, "{about}");
     assert_eq!(bearers(&task.id), Vec::<i32>::new(), "{about}");
+    if let Some(cgroup) = &task.cgroup {
+        let processes = std::fs::read_to_string(cgroup.join("cgroup.procs")).unwrap_or_default();
+        assert_eq!(processes, "", "{about}");
+    }
     if points.contains(&"child.after-started") && signal(&record) == Some(9) && ran.is_empty() {
         return;
     }

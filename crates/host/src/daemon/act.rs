@@ -7,6 +7,7 @@ use ringback_core::outcome::StartError;
 use ringback_core::task::{Input, Stop};
 use ringback_sys::form::record::{Phase, Record, Who};
 use ringback_sys::form::request::{Ask, Request};
+use ringback_sys::launch::Work;
 use ringback_sys::signals::{SIGCONT, SIGUSR1};
 use ringback_sys::{process, task_files};
 
@@ -114,7 +115,10 @@ impl Daemon {
 
     fn spawn_keeper(&mut self, id: TaskId, takeover: bool) -> io::Result<()> {
         let keeper_point = armed().filter(|point| point.to_string_lossy().starts_with("keeper."));
-        let pid = self.image.spawn(&self.dir(id), &id.to_string(), takeover, keeper_point.map(AsRef::as_ref))?;
+        let name = id.to_string();
+        let cgroup = self.cgroups.as_ref().ok().map(|cgroups| cgroups.of_task(&name));
+        let work = if takeover { Work::TakeOver } else { Work::Start(cgroup.as_deref()) };
+        let pid = self.image.spawn(&self.dir(id), &name, work, keeper_point.map(AsRef::as_ref))?;
         self.keepers.insert(pid);
         self.hold(id, child(pid));
         Ok(())

@@ -1,6 +1,7 @@
 //! A new daemon takes up what runs: records and locks are read, nothing is guessed.
 
 use ringback_core::board::found;
+use ringback_core::id::TaskId;
 use ringback_core::task::{Input, Sight};
 use ringback_sys::form::record::Phase;
 use ringback_sys::identity;
@@ -22,7 +23,17 @@ impl Daemon {
         self.adopt_sessions(boot)?;
         self.adopt_outbox();
         self.close_round();
+        self.sweep_cgroups();
         Ok(())
+    }
+
+    /// Removes what keepers left that died between the end of a task and the end of its cgroup.
+    fn sweep_cgroups(&mut self) {
+        let Ok(cgroups) = &self.cgroups else { return };
+        let lives = |id: &str| TaskId::parse(id).is_ok_and(|id| self.lives.contains_key(&id));
+        if let Err(error) = cgroups.sweep(lives) {
+            self.troubles.note("remove empty cgroups", &error);
+        }
     }
 
     fn adopt(&mut self, row: Row, boot: [u8; 16]) {

@@ -168,6 +168,11 @@ impl Daemon {
             adopted: self.adopted,
             rss_bytes: process::rss_bytes().unwrap_or(0),
             keeper: self.image.word().to_owned(),
+            trees: if self.cgroups.is_ok() { "cgroup" } else { "subreaper" }.to_owned(),
+            trees_note: match &self.cgroups {
+                Ok(cgroups) => cgroups.parent().to_string_lossy().into_owned(),
+                Err(why) => why.clone(),
+            },
             troubles: self.troubles.recent.clone(),
         })
     }

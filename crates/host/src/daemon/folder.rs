@@ -7,6 +7,7 @@ use std::path::Path;
 
 use ringback_core::id::TaskId;
 use ringback_core::spec::Leftovers;
+use ringback_sys::cgroup;
 use ringback_sys::form::spec::{self, Head, LIMIT_KEEP, LIMITS};
 use ringback_sys::task_files::{self, SpecIn};
 use ringback_sys::{files, task_files::Spec};
@@ -76,8 +77,11 @@ fn unless_there(made: io::Result<()>) -> io::Result<()> {
     }
 }
 
-/// Deletes a folder; one that is not there is no error.
+/// Deletes a folder, and the task's cgroup if it is still there; a folder that is not there is no error.
 pub(super) fn delete(dir: &Path) -> io::Result<()> {
+    let id = dir.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+    // One that somebody is in has to stay, and the next daemon looks again.
+    let _ = cgroup::remove_linked(&dir.join("cgroup"), id);
     match fs::remove_dir_all(dir) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
         other => other,

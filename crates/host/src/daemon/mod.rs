@@ -38,6 +38,7 @@ use std::fs::File;
 use mio::{Poll, Token};
 use ringback_core::board::Board;
 use ringback_core::id::TaskId;
+use ringback_sys::cgroup::Cgroups;
 use ringback_sys::confine::Confinement;
 use ringback_sys::growth::FilesWatch;
 use ringback_sys::launch::KeeperImage;
@@ -64,6 +65,8 @@ struct Daemon {
     /// Every task that is not closed, by id: the same ones as on the board.
     lives: BTreeMap<TaskId, Live>,
     image: KeeperImage,
+    /// Where tasks get cgroups, or why they get none.
+    cgroups: Result<Cgroups, String>,
     poll: Poll,
     sources: BTreeMap<Token, Source>,
     next_token: usize,

@@ -7,6 +7,7 @@ use std::io::{self, Write};
 use mio::unix::SourceFd;
 use mio::{Interest, Poll};
 use ringback_core::board::Board;
+use ringback_sys::cgroup::{self, Cgroups};
 use ringback_sys::confine::Confinement;
 use ringback_sys::growth::FilesWatch;
 use ringback_sys::launch::KeeperImage;
@@ -23,7 +24,7 @@ use super::sessions::Endings;
 use super::wait::Waits;
 use super::watching::Watches;
 use super::{Daemon, Source, Troubles};
-use crate::config::{Config, Confined};
+use crate::config::{Cgroup, Config, Confined};
 use crate::home::{Home, SOCKET_NAME};
 use crate::store::Store;
 
@@ -81,6 +82,16 @@ fn keeper_image(home: &Home) -> io::Result<KeeperImage> {
     }
 }
 
+/// Looked for once: what is delegated to us does not change while we live.
+fn cgroups(home: &Home, wanted: Cgroup) -> Result<Cgroups, String> {
+    // Called into being by a command of a task we are not a part of that task. Where we cannot leave, its keeper spares us.
+    let _ = cgroup::leave_task();
+    match wanted {
+        Cgroup::Auto => Cgroups::find(home.root()).map_err(|error| error.to_string()),
+        Cgroup::Off => Err("switched off by the config".to_owned()),
+    }
+}
+
 fn open_log(home: &Home) -> io::Result<File> {
     let path = home.log();
     if fs::metadata(&path).is_ok_and(|meta| meta.len() > LOG_BYTES_MAX) {
@@ -99,6 +110,7 @@ impl Daemon {
         let mut log = open_log(home).map_err(machine("open the log of this home"))?;
         let _ = writeln!(log, "{} serves as {}", super::view::time(process::wall_ms()), std::process::id());
         let image = keeper_image(home).map_err(DaemonError::Keeper)?;
+        let cgroups = cgroups(home, config.cgroup);
         let store = Store::open(&home.db())?;
         // Before any record is read: what a keeper says while we read is not lost.
         let news = files::open_news_reader(&home.news()).map_err(machine("open the news of this home"))?;
@@ -109,6 +121,7 @@ impl Daemon {
             store,
             lives: BTreeMap::new(),
             image,
+            cgroups,
             poll: Poll::new().map_err(machine("open the event loop"))?,
             sources: BTreeMap::new(),
             next_token: 0,

@@ -216,6 +216,10 @@ pub struct StatusObject {
     pub rss_bytes: u64,
     /// How keepers are started: `embedded`, `memory` (the home refuses programs) or `multi-call`.
     pub keeper: String,
+    /// What holds the trees of new tasks: `cgroup` (beside the subreaper) or `subreaper` alone.
+    pub trees: String,
+    /// Where their cgroups are, or why they have none.
+    pub trees_note: String,
     /// What went wrong since the start, newest last (bounded).
     pub troubles: Vec<String>,
 }

@@ -143,7 +143,7 @@ fn status(door: Door) -> Done {
 fn say_status(status: &StatusObject) -> Result<(), Failure> {
     let started = age::ago(&status.started_at, door::now());
     let head = format!(
-        "running as {}, version {}, since {started}\n  home     {}\n  tasks    {} running, {} queued, {} ended, {} adopted\n  unheard  {}\n  memory   {}\n  keeper   {}",
+        "running as {}, version {}, since {started}\n  home     {}\n  tasks    {} running, {} queued, {} ended, {} adopted\n  unheard  {}\n  memory   {}\n  keeper   {}\n  trees    {}: {}",
         status.pid,
         status.version,
         clean::line(&status.home),
@@ -154,6 +154,8 @@ fn say_status(status: &StatusObject) -> Result<(), Failure> {
         status.unheard,
         size_text(status.rss_bytes),
         clean::line(&status.keeper),
+        clean::line(&status.trees),
+        clean::line(&status.trees_note),
     );
     let troubles = status.troubles.iter().map(|trouble| format!("  trouble  {}", clean::line(trouble)));
     door::out_lines(std::iter::once(head).chain(troubles))

@@ -8,10 +8,11 @@ use std::process::Command;
 
 use clap::Args;
 use ringback_host::client::{Client, ClientError};
-use ringback_host::config::{Config, Confined};
+use ringback_host::config::{Cgroup, Config, Confined};
 use ringback_host::home::Home;
 use ringback_host::quantity::size_text;
 use ringback_host::wire::{Caller, Reply, Request, StatusObject, VERSION};
+use ringback_sys::cgroup::Cgroups;
 use ringback_sys::confine::own_is_confined;
 use ringback_sys::pidfd::PidFd;
 use ringback_sys::{files, identity, process};
@@ -85,7 +86,7 @@ impl Doctor {
             }
             Err(error) => checks.push(Check::fail("home", error.into())),
         }
-        checks.extend([confinement(), exits(), trees(), login(), descriptors(), program()]);
+        checks.extend([confinement(), exits(), login(), descriptors(), program()]);
         let failed = checks.iter().any(|check| check.verdict == Verdict::Fail);
         if door.json {
             door::document(&document(json!({ "ok": !failed, "version": VERSION, "checks": checks })))?;
@@ -189,9 +190,14 @@ fn daemon(home: &Home) -> Vec<Check> {
     let opened = Client::open_existing(home, Caller::default());
     let asked = opened.and_then(|mut client| client.call(Request::Status));
     match asked {
-        Ok(Reply::Status(status)) => vec![version(&status), keeper(&status), troubles(&status)],
+        Ok(Reply::Status(status)) => {
+            let trees = trees(&status.trees, &status.trees_note);
+            vec![version(&status), keeper(&status), trees, troubles(&status)]
+        }
         Ok(_) => vec![Check::fail("daemon", door::unexpected())],
-        Err(ClientError::NoDaemon { .. }) => vec![Check::ok("daemon", "none runs; it starts when it is needed")],
+        Err(ClientError::NoDaemon { .. }) => {
+            vec![Check::ok("daemon", "none runs; it starts when it is needed"), own_trees(home)]
+        }
         Err(error) => vec![Check::fail("daemon", error.into())],
     }
 }
@@ -263,13 +269,25 @@ fn own_cgroup() -> Option<String> {
     text.lines().find_map(|line| line.strip_prefix("0::")).map(str::to_owned)
 }
 
-fn trees() -> Check {
-    let delegated = own_cgroup().is_some_and(|path| {
-        let folder = Path::new("/sys/fs/cgroup").join(path.trim_start_matches('/'));
-        fs::OpenOptions::new().write(true).open(folder.join("cgroup.procs")).is_ok()
-    });
-    let how = if delegated { "a cgroup could be had here; trees" } else { "no cgroup of our own; trees" };
-    Check::ok("trees", format!("{how} are held by a subreaper and found by walking"))
+/// What a daemon that is started from here would hold trees by.
+fn own_trees(home: &Home) -> Check {
+    match Config::load().map(|config| config.cgroup) {
+        Ok(Cgroup::Off) => trees("subreaper", "switched off by the config"),
+        Ok(Cgroup::Auto) => match Cgroups::find(existing(home.root())) {
+            Ok(cgroups) => trees("cgroup", &cgroups.parent().to_string_lossy()),
+            Err(error) => trees("subreaper", &error.to_string()),
+        },
+        Err(error) => Check::fail("trees", error.into()),
+    }
+}
+
+fn trees(layer: &str, note: &str) -> Check {
+    let note = clean::line(note);
+    if layer == "cgroup" {
+        return Check::ok("trees", format!("each task has a cgroup of its own, in {note}"));
+    }
+    let text = format!("held by a subreaper and found by walking; no cgroups: {note}");
+    Check::ok("trees", text + " (if a keeper is killed, an empty tree cannot always be proved)")
 }
 
 /// systemd ends what a login session leaves behind when `KillUserProcesses` is on, unless the user lingers.

@@ -10,6 +10,7 @@ mod support;
 mod contract;
 mod outcomes;
 
+mod cgroups;
 mod held_pipes;
 mod timeouts;
 mod trees;

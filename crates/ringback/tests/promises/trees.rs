@@ -11,8 +11,9 @@ use crate::support::{MINE, World, about, machine};
 const CROWD: usize = 2000;
 
 #[track_caller]
-fn check_receipt(name: &str, task: &Value) {
+fn check_receipt(name: &str, layer: &str, task: &Value) {
     let receipt = &task["cleanup"];
+    assert_eq!(receipt["layer"], layer, "{name}: {task:#}");
     assert_eq!(receipt["verified_empty"], true, "{name}: {task:#}");
     assert_eq!(receipt["survivor_count"], 0, "{name}");
     assert_eq!(receipt["survivors"].as_array().unwrap().len(), 0, "{name}");
@@ -26,7 +27,12 @@ fn check_receipt(name: &str, task: &Value) {
 
 #[test]
 fn a_stop_leaves_nothing_of_any_tree_and_says_so() {
-    let world = World::new();
+    for (world, layer) in World::of_each_layer() {
+        stop_the_stubborn(&world, layer);
+    }
+}
+
+fn stop_the_stubborn(world: &World, layer: &str) {
     for model in STUBBORN {
         let name = model.name;
         let ready = world.fifo(&format!("ready-{}", name.replace(' ', "-")));
@@ -40,7 +46,7 @@ fn a_stop_leaves_nothing_of_any_tree_and_says_so() {
         }
         let task = world.kill(&id);
         assert_eq!(world.tree(&id), [], "{name}: the stop has returned, yet these live");
-        check_receipt(name, &task);
+        check_receipt(name, layer, &task);
         if ended_before {
             assert_eq!((&task["state"], &task["exit_code"]), (&"exited".into(), &0.into()), "{name}");
         } else {
@@ -57,7 +63,12 @@ fn a_stop_leaves_nothing_of_any_tree_and_says_so() {
 
 #[test]
 fn a_tree_of_two_thousand_is_gone_in_under_a_second() {
-    let world = World::new();
+    for (world, layer) in World::of_each_layer() {
+        stop_a_crowd(&world, layer);
+    }
+}
+
+fn stop_a_crowd(world: &World, layer: &str) {
     let mut best_ms = u64::MAX;
     for try_number in 0..3 {
         let ready = world.fifo(&format!("ready-{try_number}"));
@@ -71,7 +82,7 @@ fn a_tree_of_two_thousand_is_gone_in_under_a_second() {
         let task = world.kill(&id);
         let took_ms = u64::try_from(asked.elapsed().as_millis()).unwrap();
         assert_eq!(world.tree(&id), []);
-        check_receipt("a crowd", &task);
+        check_receipt("a crowd", layer, &task);
         let observed = task["cleanup"]["observed_count"].as_u64().unwrap();
         assert!(observed > CROWD as u64, "only {observed} were seen");
         best_ms = best_ms.min(took_ms);
@@ -99,7 +110,12 @@ fn a_stop_is_polite_first() {
 
 #[test]
 fn a_stop_of_one_task_touches_no_other() {
-    let world = World::new();
+    for (world, _) in World::of_each_layer() {
+        stop_one_of_two(&world);
+    }
+}
+
+fn stop_one_of_two(world: &World) {
     let ready = world.fifo("ready");
     let script = format!("setsid sleep 7433 & sleep 7434 & echo up > {}; wait", ready.word());
     let (one, other) = (world.sh(&script), world.sh(&script));

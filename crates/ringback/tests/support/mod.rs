@@ -16,6 +16,7 @@ use std::process::{Child, Command, Output, Stdio};
 use std::sync::mpsc;
 use std::time::Duration;
 
+use ringback_sys::cgroup::Cgroups;
 use serde_json::Value;
 
 pub(crate) use fifo::Fifo;
@@ -111,6 +112,31 @@ impl World {
             ("RINGBACK_SESSION".into(), MINE.into()),
         ];
         Self { dir, home, env }
+    }
+
+    /// A home for each layer that trees are held by here: by a subreaper alone, and where there can be one, in a cgroup.
+    pub(crate) fn of_each_layer() -> Vec<(Self, &'static str)> {
+        let plain = Self::new();
+        plain.configure("cgroup = \"off\"\n");
+        let other = Self::new();
+        let mut worlds = vec![(plain, "subreaper")];
+        if other.cgroups().is_some() {
+            worlds.push((other, "cgroup"));
+        }
+        worlds
+    }
+
+    /// Where tasks of this home get their cgroups, if they can have any here.
+    pub(crate) fn cgroups(&self) -> Option<Cgroups> {
+        std::fs::create_dir_all(&self.home).expect("the home");
+        Cgroups::find(&self.home).inspect_err(|error| eprintln!("no cgroups here: {error}")).ok()
+    }
+
+    /// Writes the config that a daemon of this home reads at its start.
+    pub(crate) fn configure(&self, text: &str) {
+        let folder = self.dir.path().join("user/.config/ringback");
+        std::fs::create_dir_all(&folder).expect("a folder");
+        std::fs::write(folder.join("config.toml"), text).expect("a config");
     }
 
     /// The home folder.
@@ -267,6 +293,10 @@ impl Drop for World {
                 break;
             }
             left.into_iter().for_each(machine::kill);
+        }
+        // A killed keeper leaves an empty one.
+        if let Ok(cgroups) = Cgroups::find(&self.home) {
+            let _ = cgroups.sweep(|_| false);
         }
     }
 }

@@ -2,6 +2,7 @@
 //!
 //! The child may share the keeper's memory (vfork), so it changes nothing that the keeper reads but the state file.
 
+use super::cgroup;
 use super::crash::crash;
 use super::exec;
 use super::ledger::Ledger;
@@ -19,27 +20,49 @@ const STACK_BYTES: usize = 64 * 1024;
 struct Plan<'a> {
     spec: &'a Spec,
     ledger: &'a Ledger,
+    /// The child was not born in the task's cgroup, and has to go there itself.
+    enter: bool,
+    /// A byte in it says that it could not; whoever reads it sees its end when the child is through.
+    held: &'a Fd,
     /// The free place and the arguments, for a script without `#!`.
     pointers: *mut usize,
 }
 
-/// Makes the child and lets it go as far as its program, or to a recorded failure.
-pub(super) fn start(spec: &mut Spec, ledger: &Ledger) -> Result<()> {
+/// Makes the child, in the task's cgroup if one was `made`, and lets it go as far as its program, or to a recorded failure.
+/// Gives whether it was in the cgroup before that; where it could not be, the cgroup is gone.
+pub(super) fn start(spec: &mut Spec, ledger: &Ledger, made: bool) -> Result<bool> {
     let stack = Mapping::scratch(STACK_BYTES)?;
     let pointers = spec.pointers_mut().as_mut_ptr();
     let (ended, held) = file::pipe()?;
-    process::vfork(run, &Plan { spec, ledger, pointers }, &stack)?;
+    let mut plan = Plan { spec, ledger, enter: false, held: &held, pointers };
+    let cgroup = if made { cgroup::open().ok() } else { None };
+    let born = cgroup.is_some_and(|cgroup| process::vfork_into(&cgroup, run, &plan, &stack).is_ok());
+    if !born {
+        plan.enter = made;
+        process::vfork(run, &plan, &stack)?;
+    }
     drop(held);
     // The kernel has let us go on only now that the child is through. An emulator of another machine's programs may do
     // a plain fork(2) instead; the child's end of this pipe is closed when it is through, in any case.
-    while file::read(&ended, &mut [0]) == Err(Errno::EINTR) {}
-    Ok(())
+    let refused = loop {
+        match file::read(&ended, &mut [0]) {
+            Err(Errno::EINTR) => {}
+            said => break said == Ok(1),
+        }
+    };
+    if refused {
+        cgroup::remove();
+    }
+    Ok(made && !refused)
 }
 
 extern "C" fn run(plan: *const ()) -> ! {
     // SAFETY: `start` gave the address of a plan that lives until this child has executed a program or is gone.
     let plan = unsafe { &*plan.cast::<Plan<'_>>() };
     process::new_session();
+    if plan.enter && cgroup::enter().is_err() {
+        let _ = file::write(plan.held, &[1]);
+    }
     if let Err((step, error)) = prepare(plan.spec) {
         fail(plan.ledger, &plan.ledger.record, step, error);
     }

@@ -20,6 +20,7 @@ pub const CRASH_POINTS: &[&str] = &[
     "keeper.request-read",
     "keeper.cause-recorded",
     "keeper.after-term",
+    "keeper.after-cgroup-kill",
     "keeper.after-freeze",
     "keeper.after-kill",
     "keeper.before-receipt",

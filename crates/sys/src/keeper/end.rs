@@ -1,8 +1,9 @@
 //! The end of a task: the main process's status, the moment to tell it, what outlived it, and the moment to leave.
 
 use super::Keeper;
+use super::cgroup;
 use super::crash::crash;
-use super::members::{Hold, Members, Order};
+use super::members::{By, Members, Order};
 use super::procfs;
 use crate::form::receipt::Ended;
 use crate::form::record::{Cause, Leftover, Phase, Who, Witness};
@@ -17,7 +18,7 @@ const DRAIN_MS: u64 = 100;
 impl Keeper {
     /// Looks whether our child, the main process, has ended, and records it before anybody reaps it.
     pub(super) fn look_at_main(&mut self) {
-        if self.main_over || !matches!(self.hold, Hold::Parent { .. }) {
+        if self.main_over || !self.hold.is_parent() {
             return;
         }
         if let Some((status, usage)) = process::peek(self.ledger.record.main.pid) {
@@ -44,21 +45,20 @@ impl Keeper {
 
     /// The kernel says that there are no children; that means something only if the tree is ours.
     pub(super) fn note_no_children(&mut self) {
-        match self.hold {
-            Hold::Parent { .. } => self.note_tree_empty(),
-            Hold::Marks { .. } => self.look_at_tree(),
+        match self.hold.by {
+            By::Parent => self.note_tree_empty(),
+            By::Marks { .. } => self.look_at_tree(),
         }
     }
 
     /// The kernel says that there are children; if all of them are ringback itself, the tree is empty all the same.
     pub(super) fn note_children(&mut self) {
         self.tree_empty = false;
-        let Hold::Parent { keeper } = self.hold else { return };
-        if !self.main_over {
+        if !self.main_over || !self.hold.is_parent() {
             return;
         }
         let mut strangers_only = true;
-        let listed = procfs::children(keeper, 1, |pid| {
+        let listed = procfs::children(self.hold.keeper, 1, |pid| {
             strangers_only =
                 strangers_only && procfs::stat(pid).is_some_and(|stat| procfs::is_ringback(pid, &stat.comm));
         });
@@ -135,6 +135,9 @@ impl Keeper {
         self.ledger.write();
         crash!("keeper.after-closed");
         self.news.tell();
+        if self.hold.in_cgroup {
+            cgroup::remove();
+        }
     }
 
     /// A task that waits for its tree ends with the tree.

@@ -3,6 +3,7 @@
 
 use core::cmp::Ordering;
 
+use super::cgroup;
 use super::procfs::{self, Stat};
 use crate::form::receipt::Ended;
 use crate::form::record::Who;
@@ -16,15 +17,53 @@ const INDEX_SLOTS: usize = 2 * MEMBERS_MAX;
 
 /// What tells the members from all other processes.
 #[derive(Clone, Copy)]
-pub(super) enum Hold {
-    /// The keeper is their ancestor and subreaper.
-    Parent { keeper: i32 },
-    /// The keeper took over: the session of the main process, or the cookie in the environment.
-    Marks { keeper: i32, main: Who, cookie: [u8; COOKIE_BYTES] },
+pub(super) struct Hold {
+    /// This keeper.
+    pub(super) keeper: i32,
+    /// How it reaches them.
+    pub(super) by: By,
+    /// The environment entry that every process of the task starts with.
+    pub(super) cookie: [u8; COOKIE_BYTES],
+    /// The task has a cgroup, which lists them too.
+    pub(super) in_cgroup: bool,
+}
+
+/// How a keeper reaches the tree.
+#[derive(Clone, Copy)]
+pub(super) enum By {
+    /// It is their ancestor and subreaper.
+    Parent,
+    /// It took over: the session of the main process, or the cookie in the environment.
+    Marks { main: Who },
+}
+
+impl Hold {
+    /// Whether the keeper is the ancestor of all.
+    pub(super) fn is_parent(&self) -> bool {
+        matches!(self.by, By::Parent)
+    }
+
+    /// The task's id.
+    fn id(&self) -> &[u8] {
+        self.cookie.get(COOKIE_NAME_BYTES..).unwrap_or_default()
+    }
 }
 
 /// Length of `RINGBACK_ID=` and an id.
 pub(super) const COOKIE_BYTES: usize = 24;
+/// Length of `RINGBACK_ID=`.
+pub(super) const COOKIE_NAME_BYTES: usize = 12;
+
+/// How a process was found.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Found {
+    /// Among the children of this one.
+    Below(i32),
+    /// By its marks.
+    Marked,
+    /// In the cgroup.
+    InCgroup,
+}
 
 /// One process of the tree.
 #[derive(Clone, Copy)]
@@ -96,28 +135,62 @@ impl Members {
         self.scans += 1;
         self.queued = 0;
         self.fresh = 0;
-        match self.hold {
-            Hold::Parent { keeper } => {
+        let Hold { keeper, by, cookie, in_cgroup } = self.hold;
+        match by {
+            By::Parent => {
                 let threads = 1;
-                if procfs::children(keeper, threads, |pid| self.visit(pid, keeper, 1)).is_err() {
+                if procfs::children(keeper, threads, |pid| self.visit(pid, Found::Below(keeper), 1)).is_err() {
                     self.walk_by_parent(keeper);
                 }
             }
-            Hold::Marks { keeper, main, cookie } => self.walk_by_marks(keeper, main, &cookie),
+            By::Marks { main } => self.walk_by_marks(keeper, main, &cookie),
         }
-        self.walk_down();
+        let walked = self.walk_down(0);
+        if in_cgroup {
+            cgroup::processes(|pid| {
+                if !self.was_met(pid) {
+                    self.visit_in_cgroup(pid);
+                }
+            });
+            self.walk_down(walked);
+        }
         self.note_gone();
         self.queued
     }
 
-    /// Visits the children of all that were visited, and theirs.
-    fn walk_down(&mut self) {
-        let mut at = 0;
+    /// Looks at who is in the cgroup, without a walk; whether nobody there is ringback itself, so that all may be killed
+    /// at once.
+    pub(super) fn look_into_cgroup(&mut self) -> bool {
+        self.order = Order { frozen: true, ..Order::default() };
+        self.scans += 1;
+        self.queued = 0;
+        let mut strangers = false;
+        cgroup::processes(|pid| {
+            self.visit_in_cgroup(pid);
+            strangers = strangers
+                || (self.find(pid).is_none()
+                    && procfs::stat(pid).is_some_and(|stat| procfs::is_ringback(pid, &stat.comm)));
+        });
+        !strangers
+    }
+
+    fn visit_in_cgroup(&mut self, pid: i32) {
+        self.visit(pid, Found::InCgroup, 1);
+    }
+
+    fn was_met(&self, pid: i32) -> bool {
+        self.find(pid).is_some_and(|at| self.list.values()[at].seen_in == self.scans)
+    }
+
+    /// Visits the children of all that were visited, and theirs, from this place in the queue on; gives the next place.
+    fn walk_down(&mut self, mut at: usize) -> usize {
         while at < self.queued {
             let parent = self.list.values()[self.queue.values()[at] as usize];
-            let _ = procfs::children(parent.pid, parent.threads, |pid| self.visit(pid, parent.pid, parent.depth + 1));
+            let found = Found::Below(parent.pid);
+            let _ = procfs::children(parent.pid, parent.threads, |pid| self.visit(pid, found, parent.depth + 1));
             at += 1;
         }
+        at
     }
 
     /// For kernels without `/proc/PID/task/TID/children`: everybody whose parent is a member, until nobody new is found.
@@ -128,7 +201,7 @@ impl Members {
                 let Some(stat) = procfs::stat(pid) else { return };
                 let depth = if stat.parent == keeper { 1 } else { self.depth_below(stat.parent) };
                 if depth != 0 {
-                    self.visit(pid, stat.parent, depth);
+                    self.visit(pid, Found::Below(stat.parent), depth);
                 }
             });
             if self.queued == before {
@@ -151,13 +224,13 @@ impl Members {
         procfs::all(|pid| {
             let marked = |stat: Stat| Some(stat.session) == session || procfs::has_variable(pid, cookie);
             if pid != keeper && procfs::stat(pid).is_some_and(marked) {
-                self.visit(pid, 0, 1);
+                self.visit(pid, Found::Marked, 1);
             }
         });
     }
 
-    /// Notes that `pid` was listed below `parent`, and does to it what was ordered.
-    fn visit(&mut self, pid: i32, parent: i32, depth: u32) {
+    /// Notes that `pid` was found so, and does to it what was ordered.
+    fn visit(&mut self, pid: i32, found: Found, depth: u32) {
         if self.order.frozen
             && let Some(at) = self.find(pid)
             && self.list.values()[at].ended == Ended::Alive
@@ -165,7 +238,7 @@ impl Members {
             return self.enqueue(at);
         }
         // The handle is taken before the look: so what is seen belongs to the process of the handle, or that one is dead.
-        let handle = self.handle_for(pid, parent);
+        let handle = self.handle_for(pid, found);
         let Some(stat) = procfs::stat(pid) else { return };
         let known = self.find(pid).filter(|&at| self.list.values()[at].start_ticks == stat.start_ticks);
         if stat.is_dead() {
@@ -178,8 +251,15 @@ impl Members {
             return;
         }
         // The number may have gone to a stranger since it was listed; then its parent is none of ours.
-        let ours =
-            parent == 0 || stat.parent == parent || self.is_keeper(stat.parent) || self.find(stat.parent).is_some();
+        let of_ours = self.is_keeper(stat.parent) || self.find(stat.parent).is_some();
+        let (ours, depth) = match found {
+            Found::Below(parent) => (stat.parent == parent || of_ours, depth),
+            Found::Marked => (true, depth),
+            Found::InCgroup => {
+                let ours = of_ours || known.is_some() || procfs::is_in_cgroup_of(pid, self.hold.id());
+                (ours, self.find(stat.parent).map_or(depth, |at| self.list.values()[at].depth + 1))
+            }
+        };
         let Some(at) = known.or_else(|| if ours { self.insert(pid, &stat, depth) } else { None }) else { return };
         let member = &mut self.list.values_mut()[at];
         member.parent = stat.parent;
@@ -202,13 +282,14 @@ impl Members {
 
     /// A handle to signal `pid` with, unless nothing is ordered or it is a child of ours, which keeps its number until
     /// we wait for it.
-    fn handle_for(&self, pid: i32, parent: i32) -> Option<Fd> {
+    fn handle_for(&self, pid: i32, found: Found) -> Option<Fd> {
         let wanted = self.order.signals != [0; 2] && (self.order.only == 0 || self.order.only == pid);
-        if wanted && !self.is_child_of_ours(parent) { process::handle(pid).ok() } else { None }
+        let own = matches!(found, Found::Below(parent) if self.is_child_of_ours(parent));
+        if wanted && !own { process::handle(pid).ok() } else { None }
     }
 
     fn is_child_of_ours(&self, parent: i32) -> bool {
-        matches!(self.hold, Hold::Parent { keeper } if parent == keeper)
+        self.hold.is_parent() && parent == self.hold.keeper
     }
 
     fn send_ordered(&mut self, at: usize, handle: Option<&Fd>) {
@@ -230,9 +311,7 @@ impl Members {
     }
 
     fn is_keeper(&self, pid: i32) -> bool {
-        match self.hold {
-            Hold::Parent { keeper } | Hold::Marks { keeper, .. } => pid == keeper,
-        }
+        pid == self.hold.keeper
     }
 
     fn insert(&mut self, pid: i32, stat: &Stat, depth: u32) -> Option<usize> {
@@ -314,10 +393,10 @@ impl Members {
         for at in 0..self.queued {
             let place = self.queue.values()[at] as usize;
             let member = self.list.values()[place];
-            let answer = match self.hold {
+            let answer = match self.hold.by {
                 // Below us nobody but us can wait for it while its parent is stopped, so it keeps its number.
-                Hold::Parent { .. } => process::kill(member.pid, signal::KILL),
-                Hold::Marks { .. } => send(&member, signal::KILL),
+                By::Parent if !self.hold.in_cgroup => process::kill(member.pid, signal::KILL),
+                By::Parent | By::Marks { .. } => send(&member, signal::KILL),
             };
             let errno = refusal(answer);
             refused += usize::from(errno != 0);

@@ -91,16 +91,21 @@ pub(super) fn children(pid: i32, threads: u32, mut each: impl FnMut(i32)) -> Res
 fn children_of_thread(pid: i32, thread: i32, each: &mut impl FnMut(i32)) -> Result<()> {
     let path = Path::new().text(b"/proc/").number(pid).text(b"/task/").number(thread).text(b"/children");
     let list = file::open(path.as_c_str(), file::flag::RDONLY)?;
+    numbers(&list, each)
+}
+
+/// Calls `each` with every number in a list of processes, each of which is followed by a blank or a newline.
+pub(super) fn numbers(list: &Fd, each: &mut impl FnMut(i32)) -> Result<()> {
     let mut buffer = [0; 2048];
-    let mut child = 0;
+    let mut number = 0;
     loop {
-        let length = file::read(&list, &mut buffer)?;
+        let length = file::read(list, &mut buffer)?;
         for &byte in buffer.get(..length).unwrap_or_default() {
             if byte.is_ascii_digit() {
-                child = child * 10 + i32::from(byte - b'0');
-            } else if child != 0 {
-                each(child);
-                child = 0;
+                number = number * 10 + i32::from(byte - b'0');
+            } else if number != 0 {
+                each(number);
+                number = 0;
             }
         }
         // A list of this kind is cut only by the buffer (seq_file fills it if it can).
@@ -108,6 +113,28 @@ fn children_of_thread(pid: i32, thread: i32, each: &mut impl FnMut(i32)) -> Resu
             return Ok(());
         }
     }
+}
+
+/// Whether `pid` is in a cgroup whose path names the task `id`, or below one.
+pub(super) fn is_in_cgroup_of(pid: i32, id: &[u8]) -> bool {
+    let path = Path::new().text(b"/proc/").number(pid).text(b"/cgroup");
+    let Ok(paths) = file::open(path.as_c_str(), file::flag::RDONLY) else { return false };
+    let mut buffer = [0; 1024];
+    // How much of `-ID` the last bytes have matched; there is no `-` in an id, so a match can begin only at one.
+    let mut matched = None;
+    while let Ok(length @ 1..) = file::read(&paths, &mut buffer) {
+        for &byte in buffer.get(..length).unwrap_or_default() {
+            matched = match matched {
+                _ if byte == b'-' => Some(0),
+                Some(at) if id.get(at) == Some(&byte) => Some(at + 1),
+                _ => None,
+            };
+            if matched == Some(id.len()) {
+                return true;
+            }
+        }
+    }
+    false
 }
 
 /// Calls `each` with every process id there is.

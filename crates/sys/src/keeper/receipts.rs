@@ -1,7 +1,7 @@
 //! Writing the receipt of a stop: whole or not at all.
 
 use super::crash::crash;
-use super::members::{Hold, Member};
+use super::members::{By, Hold, Member};
 use super::stop::Stop;
 use crate::form::receipt::{ENTRIES_MAX, ENTRY_BYTES, Ended, Entry, HEAD_BYTES, Head, Layer};
 use crate::raw::memory::Mapping;
@@ -19,9 +19,10 @@ pub(super) fn write(stop: &Stop, hold: Hold, verified: bool) -> bool {
     let survivors = members.iter().filter(|member| member.ended == Ended::Alive).count();
     let entries = members.len().min(ENTRIES_MAX);
     let head = Head {
-        layer: match hold {
-            Hold::Parent { .. } => Layer::Subreaper,
-            Hold::Marks { .. } => Layer::Marks,
+        layer: match hold.by {
+            By::Parent | By::Marks { .. } if hold.in_cgroup => Layer::Cgroup,
+            By::Parent => Layer::Subreaper,
+            By::Marks { .. } => Layer::Marks,
         },
         cause: stop.cause,
         verified_empty: verified,

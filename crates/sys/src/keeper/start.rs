@@ -3,14 +3,14 @@
 use core::ffi::CStr;
 
 use super::capture::Capture;
-use super::child;
 use super::crash::crash;
 use super::ledger::Ledger;
-use super::members::{COOKIE_BYTES, Hold};
+use super::members::{By, COOKIE_BYTES, COOKIE_NAME_BYTES, Hold};
 use super::news::News;
 use super::spec_file::Spec;
 use super::takeover::Watched;
 use super::{Keeper, procfs};
+use super::{cgroup, child};
 use crate::form::record::{Phase, Step, Who};
 use crate::form::spec::Head;
 use crate::raw::{Errno, Fd, Result, file, process, signal, time};
@@ -22,9 +22,9 @@ pub(super) const EXIT_NOT_NEEDED: i32 = 3;
 /// The command could not be started; the record says why.
 pub(super) const EXIT_START_FAILED: i32 = 4;
 
-/// Starts the task of the working directory, if nobody ever did.
+/// Starts the task of the working directory, if nobody ever did: in a new cgroup at that path, if it can be had.
 #[inline(never)]
-pub(super) fn begin(id: &CStr) -> core::result::Result<Keeper, i32> {
+pub(super) fn begin(id: &CStr, cgroup: Option<&CStr>) -> core::result::Result<Keeper, i32> {
     let mut ledger = settle_in()?;
     if ledger.record.phase != Phase::New {
         return Err(EXIT_NOT_NEEDED);
@@ -33,11 +33,11 @@ pub(super) fn begin(id: &CStr) -> core::result::Result<Keeper, i32> {
     let mut news = News::new(task_number(id));
     introduce(&mut ledger);
     ledger.write();
-    match start(id, &mut ledger) {
-        Ok((head, capture, signals, stdin)) => {
+    match start(id, cgroup, &mut ledger) {
+        Ok((head, capture, signals, stdin, in_cgroup)) => {
             news.tell();
-            let pid = process::id();
-            Ok(Keeper::new(head, ledger, news, capture, signals, stdin, Hold::Parent { keeper: pid }))
+            let hold = Hold { keeper: process::id(), by: By::Parent, cookie: cookie(id), in_cgroup };
+            Ok(Keeper::new(head, ledger, news, capture, signals, stdin, hold))
         }
         Err((step, error)) => {
             let record = &mut ledger.record;
@@ -48,6 +48,7 @@ pub(super) fn begin(id: &CStr) -> core::result::Result<Keeper, i32> {
                 ledger.write();
             }
             news.tell();
+            cgroup::remove();
             while let Some(fd) = news.waits_for() {
                 let _ = crate::raw::poll::wait(&mut [crate::raw::poll::Slot::new(fd, crate::raw::poll::OUT)], None);
                 news.retry();
@@ -76,9 +77,10 @@ pub(super) fn introduce(ledger: &mut Ledger) {
     ledger.record.boot = procfs::boot_id();
 }
 
-type Parts = (Head, Capture, Fd, Option<Fd>);
+/// The last one is whether the task is in a cgroup of its own.
+type Parts = (Head, Capture, Fd, Option<Fd>, bool);
 
-fn start(id: &CStr, ledger: &mut Ledger) -> core::result::Result<Parts, (Step, Errno)> {
+fn start(id: &CStr, cgroup: Option<&CStr>, ledger: &mut Ledger) -> core::result::Result<Parts, (Step, Errno)> {
     let mut spec = Spec::read().ok_or((Step::Spec, Errno::EINVAL))?;
     let head = spec.head;
     if head.task != task_number(id) {
@@ -88,14 +90,15 @@ fn start(id: &CStr, ledger: &mut Ledger) -> core::result::Result<Parts, (Step, E
     let capture = Capture::open(&head, &mut ledger.record).map_err(|error| (Step::Stdio, error))?;
     // Opened for both, which does not wait; a second open for writing alone then finds a reader.
     let both = stdin(&head, file::flag::RDWR).map_err(|error| (Step::Stdio, error))?;
+    let made = cgroup.is_some_and(cgroup::make);
     crash!("keeper.before-child");
-    child::start(&mut spec, ledger).map_err(|error| (Step::Fork, error))?;
+    let in_cgroup = child::start(&mut spec, ledger, made).map_err(|error| (Step::Fork, error))?;
     crash!("keeper.after-child");
     ledger.reload();
     let stdin = stdin(&head, file::flag::WRONLY).ok().flatten();
     drop(both);
     match ledger.record.phase {
-        Phase::Started => Ok((head, capture, signals, stdin)),
+        Phase::Started => Ok((head, capture, signals, stdin, in_cgroup)),
         Phase::StartFailed => Err((ledger.record.step, Errno(ledger.record.errno))),
         // It died before the gate, so the program never ran.
         _ => Err((Step::Fork, Errno::EINTR)),
@@ -155,7 +158,7 @@ pub(super) fn task_number(id: &CStr) -> u64 {
 /// The environment entry that every process of the task starts with.
 pub(super) fn cookie(id: &CStr) -> [u8; COOKIE_BYTES] {
     let mut cookie = *b"RINGBACK_ID=............";
-    for (place, &byte) in cookie.iter_mut().skip(12).zip(id.to_bytes()) {
+    for (place, &byte) in cookie.iter_mut().skip(COOKIE_NAME_BYTES).zip(id.to_bytes()) {
         *place = byte;
     }
     cookie

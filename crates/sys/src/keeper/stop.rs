@@ -1,8 +1,9 @@
 //! Ending a tree: TERM and the grace, then freeze, kill and reap until nothing is left, with the output still drained.
 
 use super::Keeper;
+use super::cgroup;
 use super::crash::crash;
-use super::members::{Hold, Members, Order, bit};
+use super::members::{Members, Order, bit};
 use super::receipts;
 use crate::form::record::{Cause, Phase};
 use crate::form::spec::Leftovers;
@@ -13,6 +14,8 @@ use crate::raw::{poll, process, signal, time};
 const KILL_MS: u64 = 10_000;
 /// How long nobody may die before the tree is looked at again, milliseconds.
 const QUIET_MS: u64 = 100;
+/// How long a killed cgroup may take to become empty before its members are looked at one by one, milliseconds.
+const CGROUP_MS: u64 = 1000;
 /// How many more looks are taken for processes to ask with TERM; one that is born still later gets the KILL.
 const ASK_ROUNDS: u32 = 8;
 /// How many freezing rounds are tried before killing what is there; each finds only what was born since the last one.
@@ -119,6 +122,7 @@ impl Keeper {
     fn kill_all(&mut self, stop: &mut Stop) -> bool {
         let deadline_ms = time::mono_ms() + KILL_MS;
         let (mut empty, mut refused) = (0, 0);
+        self.kill_cgroup(stop, deadline_ms);
         while empty < 2 {
             stop.members.make_room();
             let alive = freeze(stop);
@@ -143,7 +147,23 @@ impl Keeper {
             }
         }
         // The main process of a dead keeper is in no tree, though its end may still lack a witness.
-        self.tree_empty || self.witness_at_ms().is_some()
+        let gone = self.tree_empty || self.witness_at_ms().is_some();
+        // Of the cgroup the kernel must say so as well; what is left there may only be ringback itself.
+        gone && (!self.hold.in_cgroup || !cgroup::is_populated() || !stop.members.look_into_cgroup())
+    }
+
+    /// Kills whoever is in the cgroup at once. Who has left it is met in the rounds after this.
+    fn kill_cgroup(&mut self, stop: &mut Stop, deadline_ms: u64) {
+        // A daemon that a command of the task called into being is nobody's tree: then each is killed by itself.
+        if !self.hold.in_cgroup || !stop.members.look_into_cgroup() || cgroup::kill().is_err() {
+            return;
+        }
+        stop.signals |= bit(signal::KILL);
+        crash!("keeper.after-cgroup-kill");
+        if !self.hold.is_parent() {
+            cgroup::wait_until_empty(deadline_ms.min(time::mono_ms() + CGROUP_MS));
+        }
+        self.wait_for_deaths(stop, deadline_ms);
     }
 
     /// Reaps and drains until the tree is empty (`true`), nobody has died for a while, or the deadline is over.
@@ -179,7 +199,7 @@ impl Keeper {
 
     /// Waits for every child that has ended; the main process's end goes on record before it is reaped.
     pub(super) fn reap_into(&mut self, mut stop: Option<&mut Stop>) {
-        let own = matches!(self.hold, Hold::Parent { .. });
+        let own = self.hold.is_parent();
         loop {
             self.look_at_main();
             let spared = if own && !self.main_over { self.ledger.record.main.pid } else { 0 };

@@ -5,8 +5,9 @@ use core::ffi::CStr;
 use super::Keeper;
 use super::asked;
 use super::capture::Capture;
+use super::cgroup;
 use super::crash::crash;
-use super::members::{Hold, Member, Members, Order};
+use super::members::{By, Hold, Member, Members, Order};
 use super::news::News;
 use super::procfs;
 use super::spec_file::Spec;
@@ -48,7 +49,8 @@ pub(super) fn begin(id: &CStr) -> Result<Keeper, i32> {
     crash!("keeper.takeover-repaired");
     let open = !asked::done(&ledger.record, |request| request.ask == Ask::CloseStdin);
     let stdin = if open { start::stdin(&head, file::flag::WRONLY).ok().flatten() } else { None };
-    let hold = Hold::Marks { keeper: process::id(), main: ledger.record.main, cookie: start::cookie(id) };
+    let by = By::Marks { main: ledger.record.main };
+    let hold = Hold { keeper: process::id(), by, cookie: start::cookie(id), in_cgroup: cgroup::is_there() };
     let news = News::new(start::task_number(id));
     let mut keeper = Keeper::new(head, ledger, news, capture, signals, stdin, hold);
     keeper.capture.probe(&mut keeper.ledger);
@@ -140,7 +142,7 @@ impl Keeper {
 
     /// The daemon was the main process's parent at its end. What we saw ourselves is not changed by it.
     pub(super) fn hear_witness(&mut self, status: i32) {
-        if self.main_over || matches!(self.hold, Hold::Parent { .. }) {
+        if self.main_over || self.hold.is_parent() {
             return;
         }
         if let Some(main) = &self.watched.main {
@@ -160,7 +162,7 @@ impl Keeper {
 
     /// Looks for members that are left, when no `ECHILD` can tell, and watches one of them.
     pub(super) fn look_at_tree(&mut self) {
-        if !self.main_over || self.watched.leftover.is_some() || matches!(self.hold, Hold::Parent { .. }) {
+        if !self.main_over || self.watched.leftover.is_some() || self.hold.is_parent() {
             return;
         }
         let Ok(mut members) = Members::new(self.hold) else { return };
@@ -176,7 +178,7 @@ impl Keeper {
 
     /// Whether the main process is there, so that its number and its group's are its own.
     pub(super) fn main_is_held(&self) -> bool {
-        !self.main_over && (self.watched.main.is_some() || matches!(self.hold, Hold::Parent { .. }))
+        !self.main_over && (self.watched.main.is_some() || self.hold.is_parent())
     }
 }
 

@@ -23,13 +23,14 @@ pub(super) unsafe fn syscall(number: usize, a: [usize; 6]) -> isize {
 }
 
 /// Makes a process that shares this one's memory, runs `entry(argument)` on its own stack, and stops this one until it
-/// has executed a program or is gone (clone(2), `CLONE_VM | CLONE_VFORK`).
+/// has executed a program or is gone: by system call `number`, clone(2) or clone3(2) with `CLONE_VM | CLONE_VFORK`, and
+/// its first two arguments.
 ///
 /// # Safety
-/// `stack_top` must be the 16-byte aligned end of unused writable memory, large enough for `entry`.
+/// The stack that the arguments name must be unused writable memory with a 16-byte aligned end, large enough for `entry`.
 pub(super) unsafe fn clone_with_memory(
-    flags: usize,
-    stack_top: *mut u8,
+    number: usize,
+    [first, second]: [usize; 2],
     entry: extern "C" fn(*const ()) -> !,
     argument: *const (),
 ) -> isize {
@@ -44,9 +45,9 @@ pub(super) unsafe fn clone_with_memory(
             "blr x20",
             "brk 1",
             "2:",
-            in("x8") nr::CLONE,
-            inlateout("x0") flags as isize => answer,
-            in("x1") stack_top, in("x2") 0, in("x3") 0, in("x4") 0,
+            in("x8") number,
+            inlateout("x0") first as isize => answer,
+            in("x1") second, in("x2") 0, in("x3") 0, in("x4") 0,
             in("x20") entry, in("x21") argument,
         );
     }
@@ -71,6 +72,9 @@ pub(super) mod nr {
     pub(crate) const FCNTL: usize = 25;
     pub(crate) const IOCTL: usize = 29;
     pub(crate) const FLOCK: usize = 32;
+    pub(crate) const MKDIRAT: usize = 34;
+    pub(crate) const UNLINKAT: usize = 35;
+    pub(crate) const SYMLINKAT: usize = 36;
     pub(crate) const FALLOCATE: usize = 47;
     pub(crate) const CHDIR: usize = 49;
     pub(crate) const WAITID: usize = 95;
@@ -87,6 +91,7 @@ pub(super) mod nr {
     pub(crate) const PPOLL: usize = 73;
     pub(crate) const SIGNALFD4: usize = 74;
     pub(crate) const SPLICE: usize = 76;
+    pub(crate) const READLINKAT: usize = 78;
     pub(crate) const EXIT_GROUP: usize = 94;
     pub(crate) const CLOCK_GETTIME: usize = 113;
     pub(crate) const KILL: usize = 129;
@@ -107,5 +112,6 @@ pub(super) mod nr {
     pub(crate) const RENAMEAT2: usize = 276;
     pub(crate) const PIDFD_SEND_SIGNAL: usize = 424;
     pub(crate) const PIDFD_OPEN: usize = 434;
+    pub(crate) const CLONE3: usize = 435;
     pub(crate) const CLOSE_RANGE: usize = 436;
 }

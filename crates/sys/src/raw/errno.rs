@@ -14,9 +14,12 @@ impl Errno {
     pub(crate) const ENOEXEC: Self = Self(8);
     pub(crate) const EAGAIN: Self = Self(11);
     pub(crate) const EACCES: Self = Self(13);
+    pub(crate) const EEXIST: Self = Self(17);
+    pub(crate) const ENODEV: Self = Self(19);
     pub(crate) const ENOTDIR: Self = Self(20);
     pub(crate) const EINVAL: Self = Self(22);
     pub(crate) const ETXTBSY: Self = Self(26);
     pub(crate) const ENOSPC: Self = Self(28);
+    pub(crate) const ENOSYS: Self = Self(38);
     pub(crate) const EDQUOT: Self = Self(122);
 }

@@ -14,6 +14,8 @@ pub(crate) mod flag {
     pub(crate) const TRUNC: usize = 0o1000;
     pub(crate) const NONBLOCK: usize = 0o4000;
     pub(super) const CLOEXEC: usize = 0o2_000_000;
+    /// Only a place in the file system, not to be read (open(2)).
+    pub(crate) const PATH: usize = 0o10_000_000;
 }
 
 /// `AT_FDCWD`: paths start at the working directory.
@@ -48,14 +50,67 @@ impl Drop for Fd {
 
 /// Opens `path`; new files get mode 0600.
 pub(crate) fn open(path: &CStr, flags: usize) -> Result<Fd> {
+    open_from(HERE, path, flags)
+}
+
+/// Opens `name` in `directory`.
+pub(crate) fn open_in(directory: &Fd, name: &CStr, flags: usize) -> Result<Fd> {
+    open_from(directory.word(), name, flags)
+}
+
+fn open_from(place: usize, path: &CStr, flags: usize) -> Result<Fd> {
     loop {
         // SAFETY: `path` ends with NUL and outlives the call.
-        let answer = unsafe { call(nr::OPENAT, [HERE, path.as_ptr() as usize, flags | flag::CLOEXEC, 0o600]) };
+        let answer = unsafe { call(nr::OPENAT, [place, path.as_ptr() as usize, flags | flag::CLOEXEC, 0o600]) };
         match answer {
             Err(Errno::EINTR) => {}
             other => return other.map(Fd::owned),
         }
     }
+}
+
+/// Makes a directory with mode 0700.
+pub(crate) fn make_directory(path: &CStr) -> Result<()> {
+    // SAFETY: `path` ends with NUL and outlives the call.
+    unsafe { call(nr::MKDIRAT, [HERE, path.as_ptr() as usize, 0o700]) }.map(drop)
+}
+
+/// Removes an empty directory.
+pub(crate) fn remove_directory(path: &CStr) -> Result<()> {
+    remove(HERE, path, REMOVE_DIRECTORY)
+}
+
+/// Removes an empty directory in `directory`.
+pub(crate) fn remove_directory_in(directory: &Fd, name: &CStr) -> Result<()> {
+    remove(directory.word(), name, REMOVE_DIRECTORY)
+}
+
+/// Removes a name that is no directory's.
+pub(crate) fn unlink(path: &CStr) -> Result<()> {
+    remove(HERE, path, 0)
+}
+
+/// `AT_REMOVEDIR` of unlinkat(2).
+const REMOVE_DIRECTORY: usize = 0x200;
+
+fn remove(place: usize, path: &CStr, how: usize) -> Result<()> {
+    // SAFETY: `path` ends with NUL and outlives the call.
+    unsafe { call(nr::UNLINKAT, [place, path.as_ptr() as usize, how]) }.map(drop)
+}
+
+/// Makes the symbolic link `path` to `target`.
+pub(crate) fn link_to(target: &CStr, path: &CStr) -> Result<()> {
+    // SAFETY: both paths end with NUL and outlive the call.
+    unsafe { call(nr::SYMLINKAT, [target.as_ptr() as usize, HERE, path.as_ptr() as usize]) }.map(drop)
+}
+
+/// Where the symbolic link `path` leads to; an error too if that does not fit into `buffer` with its NUL.
+pub(crate) fn read_link<'a>(path: &CStr, buffer: &'a mut [u8]) -> Result<&'a CStr> {
+    let place = (buffer.as_mut_ptr() as usize, buffer.len());
+    // SAFETY: `path` ends with NUL, and the buffer is writable for its length; both outlive the call.
+    let length = unsafe { call(nr::READLINKAT, [HERE, path.as_ptr() as usize, place.0, place.1]) }?;
+    *buffer.get_mut(length).ok_or(Errno::EINVAL)? = 0;
+    CStr::from_bytes_until_nul(buffer).map_err(|_| Errno::EINVAL)
 }
 
 /// Reads up to `buffer.len()` bytes.
@@ -183,6 +238,26 @@ fn entries(directory: &Fd, buffer: &mut [u8]) -> Result<usize> {
 
 /// Calls `each` with every name in `directory` that is a number, as `/proc` and `/proc/PID/task` have them.
 pub(crate) fn numbers_in(directory: &Fd, mut each: impl FnMut(i32)) -> Result<()> {
+    entries_in(directory, |_, name| {
+        if let Some(number) = leading_number(name.to_bytes_with_nul()) {
+            each(number);
+        }
+    })
+}
+
+/// Calls `each` with the name of every directory in `directory`, but not itself and the one above.
+pub(crate) fn directories_in(directory: &Fd, mut each: impl FnMut(&CStr)) -> Result<()> {
+    const DIRECTORY: u8 = 4;
+    entries_in(directory, |kind, name| {
+        if kind == DIRECTORY && name != c"." && name != c".." {
+            each(name);
+        }
+    })
+}
+
+/// Calls `each` with the kind (`d_type`) and the name of every entry of `directory`.
+fn entries_in(directory: &Fd, mut each: impl FnMut(u8, &CStr)) -> Result<()> {
+    const KIND_AT: usize = 18;
     const NAME_AT: usize = 19;
     let mut buffer = [0; 2048];
     loop {
@@ -193,8 +268,9 @@ pub(crate) fn numbers_in(directory: &Fd, mut each: impl FnMut(i32)) -> Result<()
         let mut rest = buffer.get(..filled).unwrap_or_default();
         while let Some(&[low, high]) = rest.get(16..18) {
             let length = usize::from(u16::from_le_bytes([low, high]));
-            if let Some(number) = rest.get(NAME_AT..length).and_then(leading_number) {
-                each(number);
+            let name = rest.get(NAME_AT..length).and_then(|name| CStr::from_bytes_until_nul(name).ok());
+            if let (Some(name), Some(&kind)) = (name, rest.get(KIND_AT)) {
+                each(kind, name);
             }
             rest = rest.get(length.max(NAME_AT)..).unwrap_or_default();
         }

@@ -19,8 +19,8 @@ pub(super) unsafe fn syscall(number: usize, a: [usize; 6]) -> isize {
 /// # Safety
 /// None is needed.
 pub(super) unsafe fn clone_with_memory(
-    _flags: usize,
-    _stack_top: *mut u8,
+    _number: usize,
+    _arguments: [usize; 2],
     _entry: extern "C" fn(*const ()) -> !,
     _argument: *const (),
 ) -> isize {
@@ -72,6 +72,10 @@ pub(super) mod nr {
         CLOCK_GETTIME = SYS_clock_gettime,
         EXIT_GROUP = SYS_exit_group,
         OPENAT = SYS_openat,
+        MKDIRAT = SYS_mkdirat,
+        UNLINKAT = SYS_unlinkat,
+        SYMLINKAT = SYS_symlinkat,
+        READLINKAT = SYS_readlinkat,
         RENAMEAT2 = SYS_renameat2,
         PPOLL = SYS_ppoll,
         SPLICE = SYS_splice,
@@ -81,6 +85,7 @@ pub(super) mod nr {
         PRLIMIT64 = SYS_prlimit64,
         PIDFD_SEND_SIGNAL = SYS_pidfd_send_signal,
         PIDFD_OPEN = SYS_pidfd_open,
+        CLONE3 = SYS_clone3,
         CLOSE_RANGE = SYS_close_range,
     );
 }

@@ -4,6 +4,8 @@ use super::{Errno, Result, call, nr};
 
 /// There is something to read.
 pub(crate) const IN: i16 = 0x1;
+/// Something exceptional: for files of the kernel, what was read has changed.
+pub(crate) const PRI: i16 = 0x2;
 /// There is room to write.
 pub(crate) const OUT: i16 = 0x4;
 

@@ -19,17 +19,19 @@ pub(crate) fn exit(code: i32) -> ! {
     }
 }
 
+const SIGCHLD: usize = 17;
+const CLONE_VM: usize = 0x100;
+const CLONE_VFORK: usize = 0x4000;
+
 /// Runs `entry(argument)` in a child; comes back when the child has executed a program or is gone.
 ///
 /// The child may share this process's memory, so `entry` must end by execve(2) or exit and free nothing of ours.
 pub(crate) fn vfork<T>(entry: extern "C" fn(*const ()) -> !, argument: &T, stack: &Mapping) -> Result<i32> {
-    const SIGCHLD: usize = 17;
-    const CLONE_VM: usize = 0x100;
-    const CLONE_VFORK: usize = 0x4000;
     let argument = (&raw const *argument).cast();
     if arch::CLONES_WITH_MEMORY {
+        let arguments = [CLONE_VM | CLONE_VFORK | SIGCHLD, stack.end() as usize];
         // SAFETY: the mapping is page aligned, and nobody but the child uses it while this process is stopped.
-        let answer = unsafe { arch::clone_with_memory(CLONE_VM | CLONE_VFORK | SIGCHLD, stack.end(), entry, argument) };
+        let answer = unsafe { arch::clone_with_memory(nr::CLONE, arguments, entry, argument) };
         return if answer < 0 { Err(Errno(-answer as i32)) } else { Ok(answer as i32) };
     }
     // SAFETY: without CLONE_VM the child has a copy of everything, this stack too.
@@ -37,6 +39,32 @@ pub(crate) fn vfork<T>(entry: extern "C" fn(*const ()) -> !, argument: &T, stack
         0 => entry(argument),
         pid => Ok(pid as i32),
     }
+}
+
+/// As [`vfork`], with the child in that cgroup from its first moment (clone3(2), `CLONE_INTO_CGROUP`, Linux 5.7).
+pub(crate) fn vfork_into<T>(
+    cgroup: &Fd,
+    entry: extern "C" fn(*const ()) -> !,
+    argument: &T,
+    stack: &Mapping,
+) -> Result<i32> {
+    const CLONE_INTO_CGROUP: u64 = 0x2_0000_0000;
+    if !arch::CLONES_WITH_MEMORY {
+        return Err(Errno::ENOSYS);
+    }
+    // `struct clone_args`: flags, pidfd, child_tid, parent_tid, exit_signal, stack, stack_size, tls, set_tid,
+    // set_tid_size, cgroup.
+    let mut words = [0_u64; 11];
+    words[0] = (CLONE_VM | CLONE_VFORK) as u64 | CLONE_INTO_CGROUP;
+    words[4] = SIGCHLD as u64;
+    words[5] = stack.bytes().as_ptr() as u64;
+    words[6] = stack.bytes().len() as u64;
+    words[10] = cgroup.number() as u64;
+    let arguments = [words.as_ptr() as usize, size_of_val(&words)];
+    // SAFETY: the words live until the call is over; the mapping is page aligned, and nobody but the child uses it while
+    // this process is stopped.
+    let answer = unsafe { arch::clone_with_memory(nr::CLONE3, arguments, entry, (&raw const *argument).cast()) };
+    if answer < 0 { Err(Errno(-answer as i32)) } else { Ok(answer as i32) }
 }
 
 /// Executes a program; comes back only with the error.

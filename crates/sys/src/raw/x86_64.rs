@@ -23,13 +23,14 @@ pub(super) unsafe fn syscall(number: usize, a: [usize; 6]) -> isize {
 }
 
 /// Makes a process that shares this one's memory, runs `entry(argument)` on its own stack, and stops this one until it
-/// has executed a program or is gone (clone(2), `CLONE_VM | CLONE_VFORK`).
+/// has executed a program or is gone: by system call `number`, clone(2) or clone3(2) with `CLONE_VM | CLONE_VFORK`, and
+/// its first two arguments.
 ///
 /// # Safety
-/// `stack_top` must be the 16-byte aligned end of unused writable memory, large enough for `entry`.
+/// The stack that the arguments name must be unused writable memory with a 16-byte aligned end, large enough for `entry`.
 pub(super) unsafe fn clone_with_memory(
-    flags: usize,
-    stack_top: *mut u8,
+    number: usize,
+    [first, second]: [usize; 2],
     entry: extern "C" fn(*const ()) -> !,
     argument: *const (),
 ) -> isize {
@@ -45,8 +46,8 @@ pub(super) unsafe fn clone_with_memory(
             "call r12",
             "ud2",
             "2:",
-            inlateout("rax") nr::CLONE => answer,
-            in("rdi") flags, in("rsi") stack_top, in("rdx") 0, in("r10") 0, in("r8") 0,
+            inlateout("rax") number => answer,
+            in("rdi") first, in("rsi") second, in("rdx") 0, in("r10") 0, in("r8") 0,
             in("r12") entry, in("r13") argument,
             lateout("rcx") _, lateout("r11") _,
         );
@@ -98,6 +99,10 @@ pub(super) mod nr {
     pub(crate) const EXIT_GROUP: usize = 231;
     pub(crate) const WAITID: usize = 247;
     pub(crate) const OPENAT: usize = 257;
+    pub(crate) const MKDIRAT: usize = 258;
+    pub(crate) const UNLINKAT: usize = 263;
+    pub(crate) const SYMLINKAT: usize = 266;
+    pub(crate) const READLINKAT: usize = 267;
     pub(crate) const PPOLL: usize = 271;
     pub(crate) const SPLICE: usize = 275;
     pub(crate) const FALLOCATE: usize = 285;
@@ -108,5 +113,6 @@ pub(super) mod nr {
     pub(crate) const RENAMEAT2: usize = 316;
     pub(crate) const PIDFD_SEND_SIGNAL: usize = 424;
     pub(crate) const PIDFD_OPEN: usize = 434;
+    pub(crate) const CLONE3: usize = 435;
     pub(crate) const CLOSE_RANGE: usize = 436;
 }

@@ -11,12 +11,13 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
+use ringback_sys::cgroup::Cgroups;
 use ringback_sys::form::news;
 use ringback_sys::form::receipt;
 use ringback_sys::form::record::{Cause, FILE_BYTES, Phase, Record};
 use ringback_sys::form::request::{Ask, Request};
 use ringback_sys::form::spec::Head;
-use ringback_sys::launch::KeeperImage;
+use ringback_sys::launch::{KeeperImage, Work};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::fs::{CWD, FileType, Mode, mknodat};
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
@@ -56,6 +57,8 @@ pub struct Order {
     pub crash: Option<String>,
     /// Where the home is made; else in the temporary directory.
     pub root: Option<PathBuf>,
+    /// The tree is born in a cgroup.
+    pub in_cgroup: bool,
     /// The daemon holds the FIFOs open for reading, so that a killed keeper loses nothing.
     pub hold_output: bool,
 }
@@ -76,6 +79,7 @@ impl Order {
             variables: vec![format!("PATH={path}"), cookie],
             crash: None,
             root: None,
+            in_cgroup: false,
             hold_output: true,
         }
     }
@@ -93,6 +97,12 @@ impl Order {
     /// Changes the head.
     pub fn with(mut self, change: impl FnOnce(&mut Head)) -> Self {
         change(&mut self.head);
+        self
+    }
+
+    /// In a cgroup of its own.
+    pub fn in_cgroup(mut self) -> Self {
+        self.in_cgroup = true;
         self
     }
 
@@ -134,7 +144,8 @@ impl Order {
             .iter()
             .map(|name| OpenOptions::new().read(true).custom_flags(NONBLOCK).open(folder.join(name)).unwrap());
         let held = held.collect();
-        Task { id: self.id, home, folder, news: news.unwrap(), held, keeper: None, crash: self.crash }
+        let cgroup = self.in_cgroup.then(|| Cgroups::find(home.path()).unwrap().of_task(&self.id));
+        Task { id: self.id, home, folder, news: news.unwrap(), held, keeper: None, crash: self.crash, cgroup }
     }
 
     fn spec(&mut self) -> Vec<u8> {
@@ -172,6 +183,18 @@ pub struct Task {
     held: Vec<File>,
     keeper: Option<i32>,
     crash: Option<String>,
+    /// Where its cgroup is, if it is to have one.
+    pub cgroup: Option<PathBuf>,
+}
+
+/// Whether tasks can have cgroups here; else a test says so and has nothing to show.
+pub fn cgroups_are_there() -> bool {
+    let folder = tempfile::tempdir().unwrap();
+    let found = Cgroups::find(folder.path());
+    if let Err(error) = &found {
+        eprintln!("no cgroups here: {error}");
+    }
+    found.is_ok()
 }
 
 impl Task {
@@ -195,7 +218,8 @@ impl Task {
     /// Starts one more keeper of another image.
     pub fn spawn_from(&mut self, image: &KeeperImage, takeover: bool) {
         let crash = self.crash.as_deref().map(OsStr::new);
-        self.keeper = Some(image.spawn(&self.folder, &self.id, takeover, crash).unwrap());
+        let work = if takeover { Work::TakeOver } else { Work::Start(self.cgroup.as_deref()) };
+        self.keeper = Some(image.spawn(&self.folder, &self.id, work, crash).unwrap());
     }
 
     /// The newest record.

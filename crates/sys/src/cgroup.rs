@@ -1,0 +1,234 @@
+//! Cgroups of tasks (cgroups(7), version 2): whether they can be had here, what they are called, and removing them.
+//!
+//! Only below the cgroup that this process is in, in the tree that the system mounts at `/sys/fs/cgroup` or
+//! `/sys/fs/cgroup/unified`: what is delegated to us is that, and nothing else is touched.
+
+use std::{
+    fs, io,
+    os::unix::fs::{DirBuilderExt as _, MetadataExt as _},
+    path::{Component, Path, PathBuf},
+};
+
+use rustix::fs::{Access, AtFlags, CWD};
+
+use crate::launch;
+
+/// Where the version 2 tree is: alone, or beside version 1 (systemd's "unified" and "hybrid").
+const MOUNTS: [&str; 2] = ["/sys/fs/cgroup", "/sys/fs/cgroup/unified"];
+/// How the name of a cgroup of ours begins; the home's and the task's follow.
+const NAME_START: &str = "ringback-";
+/// Hexadecimal digits of the home in a name.
+const HOME_DIGITS: usize = 16;
+/// Characters of a task's id.
+const ID_CHARACTERS: usize = 12;
+/// How deep cgroups that a task made in its own are removed.
+const DEPTH_MAX: u32 = 8;
+
+/// The cgroups of one home's tasks.
+#[derive(Clone, Debug)]
+pub struct Cgroups {
+    parent: PathBuf,
+    prefix: String,
+}
+
+impl Cgroups {
+    /// The cgroups that tasks of the home at `home` can have; the error says why they can have none.
+    ///
+    /// Tried by making and removing one.
+    pub fn find(home: &Path) -> io::Result<Self> {
+        let parent = own_directory()?;
+        rustix::fs::accessat(CWD, parent.join("cgroup.procs"), Access::WRITE_OK, AtFlags::EACCESS)?;
+        // The same folder under another name is the same home; another one under the same name (in a container) is not.
+        let meta = fs::metadata(home)?;
+        let place = [meta.dev().to_ne_bytes(), meta.ino().to_ne_bytes()].concat();
+        let prefix = format!("{NAME_START}{:0HOME_DIGITS$x}-", launch::hash(&place) >> 64);
+        let cgroups = Self { parent, prefix };
+        let probe = cgroups.of_task("000000000000");
+        remove(&probe)?;
+        fs::DirBuilder::new().mode(0o700).create(&probe)?;
+        // A controller of version 1 below it would have other files.
+        let listed = fs::read(probe.join("cgroup.procs")).map(drop);
+        remove(&probe)?;
+        listed.map(|()| cgroups)
+    }
+
+    /// The cgroup of this task.
+    pub fn of_task(&self, id: &str) -> PathBuf {
+        self.parent.join(format!("{}{id}", self.prefix))
+    }
+
+    /// Where they are.
+    pub fn parent(&self) -> &Path {
+        &self.parent
+    }
+
+    /// Removes those that nobody is in, but for the tasks that `keep` names.
+    pub fn sweep(&self, keep: impl Fn(&str) -> bool) -> io::Result<()> {
+        for entry in fs::read_dir(&self.parent)?.flatten() {
+            let name = entry.file_name();
+            let id = name.to_str().and_then(|name| name.strip_prefix(&self.prefix));
+            if id.is_some_and(|id| !keep(id)) {
+                // One that somebody is in stays.
+                let _ = remove(&entry.path());
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Removes the cgroup that `link` in the folder of task `id` leads to, if it is one of ours, there, and empty.
+pub fn remove_linked(link: &Path, id: &str) -> io::Result<()> {
+    let path = match fs::read_link(link) {
+        Ok(path) => path,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        Err(error) => return Err(error),
+    };
+    let mounted = MOUNTS.iter().any(|mount| path.starts_with(mount));
+    let straight = path.components().all(|part| matches!(part, Component::RootDir | Component::Normal(_)));
+    let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+    if mounted && straight && task_of(name) == Some(id) { remove(&path) } else { Ok(()) }
+}
+
+/// Moves this process out of the cgroup of a task that it was started in, so that it is not ended with the task.
+///
+/// Gives whether it was in one.
+pub fn leave_task() -> io::Result<bool> {
+    let own = own_directory()?;
+    // The outermost: a task may have made others in its own.
+    let Some(task) = own.ancestors().filter(|path| is_of_task(path)).last() else { return Ok(false) };
+    let outside = task.parent().ok_or(io::ErrorKind::NotFound)?;
+    fs::write(outside.join("cgroup.procs"), "0")?;
+    Ok(true)
+}
+
+fn is_of_task(path: &Path) -> bool {
+    path.file_name().and_then(|name| name.to_str()).and_then(task_of).is_some()
+}
+
+/// The task's id in the name of a cgroup of ours.
+fn task_of(name: &str) -> Option<&str> {
+    let (home, id) = name.strip_prefix(NAME_START)?.split_once('-')?;
+    let ours = home.len() == HOME_DIGITS && home.bytes().all(|b| b.is_ascii_hexdigit());
+    (ours && id.len() == ID_CHARACTERS && id.bytes().all(|b| b.is_ascii_alphanumeric())).then_some(id)
+}
+
+/// Removes a cgroup, and those in it, if nobody is in any; one that is not there is no error.
+fn remove(path: &Path) -> io::Result<()> {
+    remove_to_depth(path, DEPTH_MAX)
+}
+
+fn remove_to_depth(path: &Path, depth: u32) -> io::Result<()> {
+    match fs::remove_dir(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        Err(error) if depth == 0 => Err(error),
+        Err(_) => {
+            for entry in fs::read_dir(path)?.flatten() {
+                if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+                    remove_to_depth(&entry.path(), depth - 1)?;
+                }
+            }
+            fs::remove_dir(path)
+        }
+        Ok(()) => Ok(()),
+    }
+}
+
+/// The directory of the version 2 cgroup that this process is in.
+fn own_directory() -> io::Result<PathBuf> {
+    let mounts = fs::read_to_string("/proc/self/mountinfo")?;
+    let (mount, root) = mounted(&mounts).ok_or_else(|| missing("no cgroup version 2 is mounted at /sys/fs/cgroup"))?;
+    let own = fs::read_to_string("/proc/self/cgroup")?;
+    let own = own.lines().find_map(|line| line.strip_prefix("0::")).ok_or_else(|| missing("no cgroup version 2"))?;
+    within(mount, root, own).ok_or_else(|| missing("our cgroup is not visible at /sys/fs/cgroup"))
+}
+
+/// Where the tree is mounted, and which part of it (fields 5 and 4 of `/proc/self/mountinfo`, proc(5)).
+fn mounted(mountinfo: &str) -> Option<(&'static str, &str)> {
+    mountinfo.lines().rev().find_map(|line| {
+        let (place, kind) = line.split_once(" - ")?;
+        let mut place = place.split(' ').skip(3);
+        let (root, at) = (place.next()?, place.next()?);
+        let mount = MOUNTS.into_iter().find(|mount| *mount == at)?;
+        (kind.split(' ').next() == Some("cgroup2")).then_some((mount, root))
+    })
+}
+
+/// The directory of cgroup `own`, where the part of the tree below `root` is mounted.
+fn within(mount: &str, root: &str, own: &str) -> Option<PathBuf> {
+    let own = Path::new(own.strip_suffix(" (deleted)").unwrap_or(own));
+    let below = own.strip_prefix(root).ok()?;
+    // Outside of our cgroup namespace paths begin with `/..` (cgroup_namespaces(7)).
+    let straight = below.components().all(|part| matches!(part, Component::Normal(_)));
+    straight.then(|| Path::new(mount).join(below))
+}
+
+fn missing(what: &str) -> io::Error {
+    io::Error::new(io::ErrorKind::NotFound, what)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::scratch::Scratch;
+
+    #[test]
+    fn the_tree_of_version_2_is_found_alone_and_beside_version_1() {
+        let pure = "24 1 0:22 / /proc rw - proc proc rw\n30 24 0:26 / /sys/fs/cgroup rw,nosuid - cgroup2 cgroup2 rw\n";
+        assert_eq!(mounted(pure), Some(("/sys/fs/cgroup", "/")));
+        let hybrid = "31 24 0:27 / /sys/fs/cgroup ro - tmpfs tmpfs ro\n32 31 0:28 / /sys/fs/cgroup/unified rw shared:4 - \
+                      cgroup2 cgroup2 rw\n33 31 0:29 / /sys/fs/cgroup/memory rw - cgroup cgroup rw,memory\n";
+        assert_eq!(mounted(hybrid), Some(("/sys/fs/cgroup/unified", "/")));
+        let old =
+            "31 24 0:27 / /sys/fs/cgroup ro - tmpfs tmpfs ro\n33 31 0:29 / /sys/fs/cgroup/memory rw - cgroup c rw\n";
+        assert_eq!(mounted(old), None);
+        assert_eq!(mounted("40 1 0:30 / /mnt/cgroup rw - cgroup2 none rw\n"), None, "never another path");
+    }
+
+    #[test]
+    fn our_place_is_seen_from_where_it_is_mounted() {
+        let own = "/user.slice/user-1000.slice/a.scope";
+        let at = |root: &str, own: &str| within("/sys/fs/cgroup", root, own);
+        assert_eq!(at("/", own), Some(PathBuf::from("/sys/fs/cgroup/user.slice/user-1000.slice/a.scope")));
+        assert_eq!(at("/", "/"), Some(PathBuf::from("/sys/fs/cgroup")));
+        assert_eq!(at("/docker/abc", "/docker/abc/x"), Some(PathBuf::from("/sys/fs/cgroup/x")));
+        assert_eq!((at("/docker/abc", "/docker/ab"), at("/", "/../../x")), (None, None));
+    }
+
+    #[test]
+    fn only_what_is_named_as_ours_is_ours() {
+        assert_eq!(task_of("ringback-0123456789abcdef-0123456789ab"), Some("0123456789ab"));
+        for foreign in ["ringback-0123456789abcdef-", "ringback-0-0123456789ab", "system.slice", "ringback.service"] {
+            assert_eq!(task_of(foreign), None, "{foreign}");
+        }
+    }
+
+    #[test]
+    fn a_link_that_leads_elsewhere_removes_nothing() {
+        let scratch = Scratch::new();
+        let elsewhere = scratch.path().join("ringback-0123456789abcdef-0123456789ab");
+        fs::create_dir(&elsewhere).unwrap();
+        let link = scratch.path().join("cgroup");
+        remove_linked(&link, "0123456789ab").unwrap();
+        std::os::unix::fs::symlink(&elsewhere, &link).unwrap();
+        remove_linked(&link, "0123456789ab").unwrap();
+        assert!(elsewhere.is_dir());
+    }
+
+    #[test]
+    fn cgroups_are_made_and_swept_where_they_can_be_had() {
+        let scratch = Scratch::new();
+        let Ok(cgroups) = Cgroups::find(scratch.path()) else { return eprintln!("no cgroups here") };
+        let [kept, swept] = ["00000000000a", "00000000000b"].map(|id| cgroups.of_task(id));
+        fs::create_dir_all(&kept).unwrap();
+        fs::create_dir_all(swept.join("below/deeper")).unwrap();
+        cgroups.sweep(|id| id == "00000000000a").unwrap();
+        assert!(kept.is_dir() && !swept.exists());
+        let link = scratch.path().join("cgroup");
+        std::os::unix::fs::symlink(&kept, &link).unwrap();
+        remove_linked(&link, "00000000000b").unwrap();
+        assert!(kept.is_dir(), "the name is another task's");
+        remove_linked(&link, "00000000000a").unwrap();
+        assert!(!kept.exists());
+        remove_linked(&link, "00000000000a").unwrap();
+    }
+}

@@ -1,0 +1,148 @@
+//! The cgroup of a task (cgroups(7), version 2): its tree is born in it, and is listed and killed by it.
+//!
+//! `cgroup` in the task folder is a link to it, so that whoever holds the task later finds it. Nobody leaves a cgroup by
+//! forking, by a session of his own or by an empty environment, only by writing himself into another one; such a process
+//! is still found as every other is.
+
+use core::ffi::CStr;
+
+use super::procfs;
+use crate::raw::{Errno, Fd, Result, file, poll, time};
+
+/// How deep cgroups that the task itself makes are looked into.
+const DEPTH_MAX: u32 = 8;
+/// `PATH_MAX` of Linux.
+const PATH_BYTES: usize = 4096;
+
+/// Makes the cgroup at `path` and the link to it; whether both are there.
+#[inline(never)]
+pub(super) fn make(path: &CStr) -> bool {
+    if !matches!(file::make_directory(path), Ok(()) | Err(Errno::EEXIST)) {
+        return false;
+    }
+    // An earlier keeper of this task, which started nothing, may have made one elsewhere.
+    let linked = file::link_to(path, c"cgroup").or_else(|_| {
+        file::unlink(c"cgroup")?;
+        file::link_to(path, c"cgroup")
+    });
+    if linked.is_err() {
+        let _ = file::remove_directory(path);
+    }
+    linked.is_ok()
+}
+
+/// The cgroup as a place to be born in.
+pub(super) fn open() -> Result<Fd> {
+    file::open(c"cgroup", file::flag::PATH)
+}
+
+/// Whether the task has one.
+pub(super) fn is_there() -> bool {
+    file::open(c"cgroup/cgroup.procs", file::flag::RDONLY).is_ok()
+}
+
+/// Puts this process into it: for a child that could not be born there. Slower, as the kernel lets nobody fork meanwhile.
+pub(super) fn enter() -> Result<()> {
+    let processes = file::open(c"cgroup/cgroup.procs", file::flag::WRONLY)?;
+    file::write(&processes, b"0").map(drop)
+}
+
+/// Kills everybody in it at once, with those who are being forked (`cgroup.kill`, Linux 5.14).
+pub(super) fn kill() -> Result<()> {
+    let kill = file::open(c"cgroup/cgroup.kill", file::flag::WRONLY)?;
+    file::write(&kill, b"1").map(drop)
+}
+
+/// Whether a living process is in it or below it, by the kernel's own count; a zombie is none.
+pub(super) fn is_populated() -> bool {
+    match file::open(c"cgroup/cgroup.events", file::flag::RDONLY) {
+        Ok(events) => says_populated(&events),
+        // A cgroup that was removed was empty.
+        Err(error) => error != Errno::ENOENT,
+    }
+}
+
+fn says_populated(events: &Fd) -> bool {
+    let mut text = [0; 256];
+    match file::read_at(events, &mut text, 0) {
+        Ok(length) => text.get(..length).is_none_or(|text| value(text, b"populated") != Some(0)),
+        Err(error) => error != Errno::ENODEV,
+    }
+}
+
+/// Waits until nobody is in it, or until then.
+pub(super) fn wait_until_empty(until_ms: u64) {
+    let Ok(events) = file::open(c"cgroup/cgroup.events", file::flag::RDONLY) else { return };
+    while says_populated(&events) {
+        // What changes after it was read is told as an exceptional condition (cgroup-v2.rst, `cgroup.events`).
+        let left_ms = until_ms.saturating_sub(time::mono_ms());
+        let told = poll::wait(&mut [poll::Slot::new(events.number(), poll::PRI)], Some(left_ms));
+        if left_ms == 0 || told.is_err() {
+            return;
+        }
+    }
+}
+
+/// The number after `key` in a file of lines with a key and a number each.
+fn value(text: &[u8], key: &[u8]) -> Option<u64> {
+    let number = |line: &[u8]| {
+        let digits = line.strip_prefix(key)?.strip_prefix(b" ")?;
+        Some(digits.iter().fold(0_u64, |sum, &b| sum.wrapping_mul(10).wrapping_add(u64::from(b.wrapping_sub(b'0')))))
+    };
+    text.split(|&b| b == b'\n').find_map(number)
+}
+
+/// Calls `each` with every process in it and below it.
+pub(super) fn processes(mut each: impl FnMut(i32)) {
+    if let Ok(own) = file::open(c"cgroup", file::flag::RDONLY) {
+        processes_in(&own, DEPTH_MAX, &mut each);
+    }
+}
+
+fn processes_in(directory: &Fd, depth: u32, each: &mut impl FnMut(i32)) {
+    if let Ok(list) = file::open_in(directory, c"cgroup.procs", file::flag::RDONLY) {
+        let _ = procfs::numbers(&list, each);
+    }
+    if depth > 0 {
+        let _ = file::directories_in(directory, |name| {
+            if let Ok(below) = file::open_in(directory, name, file::flag::RDONLY) {
+                processes_in(&below, depth - 1, each);
+            }
+        });
+    }
+}
+
+/// Removes it, if nobody is in it; whoever finds it empty later may do that as well.
+#[inline(never)]
+pub(super) fn remove() {
+    let mut buffer = [0; PATH_BYTES];
+    let Ok(path) = file::read_link(c"cgroup", &mut buffer) else { return };
+    if file::remove_directory(path).is_err()
+        && let Ok(own) = file::open(c"cgroup", file::flag::RDONLY)
+    {
+        remove_below(&own, DEPTH_MAX);
+        let _ = file::remove_directory(path);
+    }
+}
+
+fn remove_below(directory: &Fd, depth: u32) {
+    let _ = file::directories_in(directory, |name| {
+        if depth > 0
+            && let Ok(below) = file::open_in(directory, name, file::flag::RDONLY)
+        {
+            remove_below(&below, depth - 1);
+        }
+        let _ = file::remove_directory_in(directory, name);
+    });
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_key_is_not_a_part_of_another_key() {
+        let text = b"xpopulated 7\npopulated 1\nfrozen 0\n";
+        assert_eq!((value(text, b"populated"), value(text, b"frozen"), value(text, b"oom")), (Some(1), Some(0), None));
+    }
+}
