@@ -61,9 +61,14 @@ impl World {
     fn command(&self, args: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_ringback"));
         command.args(args).env("RINGBACK_HOME", self.home()).env("XDG_CONFIG_HOME", self.root.path().join("config"));
-        for name in
-            ["RINGBACK_SESSION", "RINGBACK_ID", "CLAUDE_CODE_SESSION_ID", "CODEX_THREAD_ID", "GEMINI_SESSION_ID"]
-        {
+        for name in [
+            "RINGBACK_SESSION",
+            "RINGBACK_ID",
+            "CLAUDE_CODE_ENTRYPOINT",
+            "CLAUDE_CODE_SESSION_ID",
+            "CODEX_THREAD_ID",
+            "GEMINI_SESSION_ID",
+        ] {
             command.env_remove(name);
         }
         command.current_dir(self.root.path()).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
@@ -111,12 +116,21 @@ impl World {
 
     /// A rung that claims and then dies.
     fn claim_and_die(&self, session: &str, lease_ms: u64) {
+        assert!(self.claim(session, lease_ms, Vec::new(), false) > 0);
+    }
+
+    /// A rung that says that it will tell the end of this task, and then dies.
+    fn foretell_and_die(&self, session: &str, lease_ms: u64, task: &str) {
+        assert_eq!(self.claim(session, lease_ms, vec![task.to_owned()], true), 0, "it runs");
+    }
+
+    fn claim(&self, session: &str, lease_ms: u64, tasks: Vec<String>, ahead: bool) -> usize {
         let caller = Caller { session: session.to_owned(), by: session.to_owned() };
         let mut client = Client::open_existing(&Home::at(self.home()).unwrap(), caller).unwrap();
-        let (tasks, kinds) = (Vec::new(), Vec::new());
-        let claim = Request::Claim { rung: "dies".to_owned(), word: 1, lease_ms, tasks, kinds, limit: 9 };
+        let (rung, kinds) = ("dies".to_owned(), Vec::new());
+        let claim = Request::Claim { rung, word: 1, lease_ms, tasks, kinds, limit: 9, ahead };
         let Reply::Claimed { notices, .. } = client.call(claim).unwrap() else { panic!("not an answer to a claim") };
-        assert!(!notices.is_empty());
+        notices.len()
     }
 
     fn kill_daemon(&self) {
@@ -173,9 +187,6 @@ fn a_turn_that_goes_on_by_a_hook_is_not_held_again_and_nothing_is_lost() {
     let id = world.ended("s1", "true");
     let mut event = stop("s1");
     event["stop_hook_active"] = true.into();
-    world.hook("claude-stop", &event).silent();
-    let mut event = stop("s1");
-    event["background_tasks"] = json!([{ "id": "k1", "description": format!("MCP task {id}") }]);
     world.hook("claude-stop", &event).silent();
     let interrupted = json!({ "conversation_id": "s1", "status": "aborted", "loop_count": 0 });
     world.hook("cursor-stop", &interrupted).silent();
@@ -270,6 +281,47 @@ fn a_rung_that_dies_with_its_claim_leaves_the_ending_to_the_next() {
     assert!(said.code == Some(2) && said.err.contains("FAILED exit 6"), "{said:?}");
     assert!(begun.elapsed() < Duration::from_secs(30) && world.unheard("s2").is_empty());
     assert_eq!(world.unheard("s1"), [id]);
+}
+
+#[test]
+fn an_end_that_a_door_has_foretold_is_left_to_it_for_a_while() {
+    let world = World::new();
+    let gate = world.fifo();
+    let id = world.run("s1", &format!("read x < {gate}; exit 5"));
+    world.foretell_and_die("s2", 60_000, &id);
+    world.foretell_and_die("s1", 1500, &id);
+    let waiting = world.start("claude-wait", &[], &tool("s1", &id).to_string());
+    std::fs::write(&gate, "go\n").unwrap();
+    let _code = world.command(&["wait", &id, "-s", "onlooker"]).output().unwrap();
+    world.hook("claude-stop", &stop("s1")).silent();
+    assert_eq!(world.unheard("s1"), std::slice::from_ref(&id));
+    let said = waiting.said();
+    assert!(said.code == Some(2) && said.err.contains("FAILED exit 5"), "when its time is over: {said:?}");
+
+    let id = world.run("s1", &format!("read x < {gate}; exit 6"));
+    world.foretell_and_die("s1", 600_000, &id);
+    world.kill_daemon();
+    std::fs::write(&gate, "go\n").unwrap();
+    let _code = world.command(&["wait", &id, "-s", "onlooker"]).output().unwrap();
+    let answer = world.hook("claude-stop", &stop("s1")).json();
+    assert!(answer.to_string().contains("FAILED exit 6"), "a new daemon knows of no such word: {answer}");
+}
+
+#[test]
+fn an_agent_that_tells_its_model_itself_or_has_nobody_to_wake_is_not_waited_for() {
+    let world = World::new();
+    let id = world.run("s1", "sleep 600");
+    let answer = format!(
+        "MCP tool \"ringback/run\" started server-side task {id}, running in the background as task klxq2nixd. The \
+         server's own note follows:\n<mcp-server-note>\nqueued, NOT started yet · {id} · sleep 600"
+    );
+    let mut event = tool("s1", &id);
+    event["tool_response"] = json!([{ "type": "text", "text": answer }]);
+    world.hook("claude-wait", &event).silent();
+    let mut print_mode = world.command(&["hook", "claude-wait"]);
+    let mut child = print_mode.env("CLAUDE_CODE_ENTRYPOINT", "sdk-cli").stdin(Stdio::piped()).spawn().unwrap();
+    child.stdin.take().unwrap().write_all(tool("s1", &id).to_string().as_bytes()).unwrap();
+    Hook(child).said().silent();
 }
 
 #[test]

@@ -13,7 +13,7 @@ use ringback_sys::pidfd::PidFd;
 use ringback_sys::{files, identity, reap, task_files};
 
 use super::{Daemon, Source, folder, sight};
-use crate::store::Row;
+use crate::store::{Claim, Row};
 
 /// A task that is not closed.
 pub(super) struct Live {
@@ -35,6 +35,8 @@ pub(super) struct Live {
     pub takeovers: u32,
     /// When its keeper was last replaced, by the monotonic clock.
     pub taken_over_ms: u64,
+    /// Who will tell its end, and has said so before it came.
+    pub foretold: Option<Box<Claim>>,
 }
 
 /// A keeper that the loop watches.
@@ -85,6 +87,7 @@ impl Live {
             main_who: Who::default(),
             takeovers: 0,
             taken_over_ms: 0,
+            foretold: None,
             told,
         }
     }

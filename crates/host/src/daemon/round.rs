@@ -261,6 +261,7 @@ impl Daemon {
             .unwrap_or_default();
         live.row.facts = Some(facts.clone());
         self.round.records.push(Record::Conclude { id, session: session.clone(), facts: Box::new(facts), at_ms, text });
+        self.claim_ending(id, at_ms);
         self.post(id, &session, Kind::ToolResult);
         self.round.concluded.push(id);
     }

@@ -134,6 +134,10 @@ pub enum Request {
         kinds: Vec<String>,
         /// At most this many.
         limit: u32,
+        /// Of the named tasks that run: their endings too, once they come, for as long from then on. Forgotten by a daemon
+        /// that dies, so who means it says it again.
+        #[serde(default)]
+        ahead: bool,
     },
     /// The caller has shown the ending of these tasks (full ids) to its session: an owner's notice counts as heard.
     /// Not answered.

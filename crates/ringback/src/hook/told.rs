@@ -34,10 +34,8 @@ pub(super) fn hold(hook: Hook, event: &Event, options: &Options) -> Done {
     }
     for session in sessions(event, options) {
         let Some(mut client) = client(&session)? else { return Ok(0) };
-        // What the agent itself waits for in the background it tells its model itself, and progress is no reason to go on.
-        let wanted =
-            |notice: &Notice| notice.kind != "tool_progress" && !event.mentions("background_tasks", &notice.task.id);
-        if say(hook, &mut client, wanted, "")? {
+        // Progress is no reason to go on. What the agent itself waits for as an MCP task is claimed by the door that gave it.
+        if say(hook, &mut client, |notice| notice.kind != "tool_progress", "")? {
             return Ok(0);
         }
     }
@@ -138,7 +136,7 @@ pub(super) fn claim(
 ) -> Result<(Vec<Notice>, Option<u64>), Failure> {
     let Wish { tasks, kinds } = wish;
     let word = process::random_u64()?;
-    let request = Request::Claim { rung: rung.to_owned(), word, lease_ms: LEASE_MS, tasks, kinds, limit };
+    let request = Request::Claim { rung: rung.to_owned(), word, lease_ms: LEASE_MS, tasks, kinds, limit, ahead: false };
     match client.call(request)? {
         Reply::Claimed { notices, held_ms } => Ok((notices, held_ms)),
         _ => Err(door::unexpected()),

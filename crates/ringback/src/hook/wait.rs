@@ -18,14 +18,14 @@ use crate::explain::{Done, Failure};
 const EXIT_WAKE: u8 = 2;
 /// How long endings are gathered, so that many at once are one turn.
 const GATHER: Duration = Duration::from_millis(250);
-/// How long an agent that took the task for one of its own is left to hear of the end by itself: it looks every five
-/// seconds at the latest.
-const HEAD_START: Duration = Duration::from_secs(12);
+/// The variable in which Claude Code says how it was started, and its value for `claude -p`. That waits for its hooks
+/// before it leaves: a hook that waits would make it hang as long as the task runs.
+const PRINT_MODE: (&str, &str) = ("CLAUDE_CODE_ENTRYPOINT", "sdk-cli");
 
 /// Waits, and wakes or not.
 pub(super) fn await_end(hook: Hook, event: &Event) -> Done {
     let ids = event.answered_ids();
-    if ids.is_empty() || is_other_command(event) {
+    if ids.is_empty() || is_other_command(event) || is_told_by_agent(event) || is_print_mode() {
         return Ok(0);
     }
     let Some(session) = event.session() else { return Ok(0) };
@@ -37,12 +37,11 @@ pub(super) fn await_end(hook: Hook, event: &Event) -> Done {
     let mut waiter = Client::open(asker.home(), caller(Some(&owner))?)?;
     drop(asker);
     let mut left: Vec<String> = started.into_iter().filter(|task| task.session == owner).map(|task| task.id).collect();
-    let own = is_taken_for_own(event);
     while !left.is_empty() {
         let ended = wait_for_one(&mut waiter, &left)?;
         left.retain(|id| !ended.contains(id));
-        pause(if own { HEAD_START } else { GATHER })?;
-        if let Some(notices) = take(hook, &mut waiter, &ended, own)? {
+        pause(GATHER)?;
+        if let Some(notices) = take(hook, &mut waiter, &ended)? {
             let told = say(&notices, &left)?;
             acknowledge(&mut waiter, told)?;
             return Ok(EXIT_WAKE);
@@ -57,9 +56,14 @@ fn is_other_command(event: &Event) -> bool {
     event.text("tool_name") == "Bash" && !starts
 }
 
-/// Whether the agent seems to have made the call a task of its own, whose end it tells its model itself: then the answer
-/// is its own words, without the state that ours has.
-fn is_taken_for_own(event: &Event) -> bool {
+/// Whether nobody is there who could be woken.
+fn is_print_mode() -> bool {
+    std::env::var(PRINT_MODE.0).is_ok_and(|how| how == PRINT_MODE.1)
+}
+
+/// Whether the agent has made the call a task of its own, whose end it tells its model itself: then the answer is in its
+/// own words, without the state that ours has.
+fn is_told_by_agent(event: &Event) -> bool {
     let has_state = event.mentions("tool_response", "\"state\":\"running\"")
         || event.mentions("tool_response", "\\\"state\\\":\\\"running\\\"")
         || event.mentions("tool_response", "\"state\":\"queued\"")
@@ -96,14 +100,14 @@ fn endings() -> Wish {
 
 /// Claims the endings of these tasks, and with them all others of the session, so that many at once are one turn; nothing
 /// if the session has heard of them. While somebody else is about to speak of one, it is waited for whether he does.
-fn take(hook: Hook, client: &mut Client, ended: &[String], own: bool) -> Result<Option<Vec<Notice>>, Failure> {
+fn take(hook: Hook, client: &mut Client, ended: &[String]) -> Result<Option<Vec<Notice>>, Failure> {
     loop {
         let wish = Wish { tasks: ended.to_vec(), ..endings() };
         let (mut claimed, held_ms) = claim(client, hook.name, wish, SPOKEN_MAX)?;
         if !claimed.is_empty() {
             // No more than are spoken of: what is claimed and not said is said late.
             let room = SPOKEN_MAX.saturating_sub(u32::try_from(claimed.len()).unwrap_or(SPOKEN_MAX));
-            if !own && room > 0 {
+            if room > 0 {
                 claimed.extend(claim(client, hook.name, endings(), room)?.0);
             }
             return Ok(Some(claimed));

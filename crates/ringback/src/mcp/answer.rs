@@ -182,16 +182,22 @@ impl Answer {
     /// As the protocol wants it.
     pub(super) fn result(&self) -> CallToolResult {
         let mut result = CallToolResult::success(vec![ContentBlock::text(self.text())]);
-        let mut fields = self.fields.clone();
-        fields.insert("verdict".to_owned(), self.verdict.clone().into());
-        if !self.tail.is_empty() {
-            fields.insert("tail".to_owned(), self.tail.clone().into());
-        }
+        let mut fields = self.told_fields();
         fields.insert("next".to_owned(), self.next.clone().into());
         fields.insert("unheard".to_owned(), self.unheard.clone().into());
         result.structured_content = Some(Value::Object(fields));
         result.is_error = Some(self.is_error);
         result
+    }
+
+    /// What is known, as fields; without what to do next and what else there is to hear.
+    pub(super) fn told_fields(&self) -> Map<String, Value> {
+        let mut fields = self.fields.clone();
+        fields.insert("verdict".to_owned(), self.verdict.clone().into());
+        if !self.tail.is_empty() {
+            fields.insert("tail".to_owned(), self.tail.clone().into());
+        }
+        fields
     }
 
     /// What else there is to say of a task: the receipt of a stop, and what lives on.

@@ -83,7 +83,7 @@ impl Door {
     pub(super) async fn serve(self, server: Arc<Server>) -> Failure {
         let config = StreamableHttpServerConfig::default().with_max_request_body_bytes(BODY_BYTES_MAX);
         let factory = Arc::clone(&server);
-        let service = Service::new(move || Ok(Arc::clone(&factory)), Arc::default(), config);
+        let service = Service::new(move || Ok(Arc::new(factory.for_connection())), Arc::default(), config);
         let gate = Arc::new(Gate { service, server, token: self.token });
         let room = Arc::new(Semaphore::new(CONNECTIONS_MAX));
         loop {

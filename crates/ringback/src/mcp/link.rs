@@ -241,11 +241,20 @@ impl Line {
     ) -> Result<(Vec<Notice>, Option<u64>), Failure> {
         let word = ringback_sys::process::random_u64()?;
         let (rung, lease_ms) = (rung.to_owned(), millis(lease));
-        let claim = Request::Claim { rung, word, lease_ms, tasks: tasks.to_vec(), kinds: Vec::new(), limit };
+        let (tasks, kinds) = (tasks.to_vec(), Vec::new());
+        let claim = Request::Claim { rung, word, lease_ms, tasks, kinds, limit, ahead: false };
         match self.call(claim)? {
             Reply::Claimed { notices, held_ms } => Ok((notices, held_ms)),
             _ => Err(unexpected()),
         }
+    }
+
+    /// Says that this rung will tell the end of a task: nobody else speaks of it for so long after it has come.
+    pub(super) fn foretell(&mut self, rung: &str, lease: Duration, task: &str) -> Result<(), Failure> {
+        let word = ringback_sys::process::random_u64()?;
+        let (rung, lease_ms, tasks) = (rung.to_owned(), millis(lease), vec![task.to_owned()]);
+        let claim = Request::Claim { rung, word, lease_ms, tasks, kinds: Vec::new(), limit: 1, ahead: true };
+        self.call(claim).map(|_| ())
     }
 
     /// A connection for something that takes one for itself, and what says that the call was given up.

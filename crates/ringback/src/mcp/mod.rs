@@ -12,8 +12,10 @@ mod heard;
 #[cfg(feature = "mcp-http")]
 mod http;
 mod link;
+mod resource;
 mod server;
 mod speaker;
+mod subscribe;
 mod task;
 mod tool;
 mod tools;

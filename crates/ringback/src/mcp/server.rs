@@ -9,10 +9,12 @@ use ringback_core::spec::is_label;
 use ringback_host::wire::VERSION;
 use rmcp::model::{
     CallToolRequestParams, CallToolResponse, CancelTaskParams, ErrorData, GetTaskParams, GetTaskResult, Implementation,
-    ListToolsResult, PaginatedRequestParams, ProgressNotificationParam, RequestId, ServerCapabilities, ServerConfig,
-    UpdateTaskParams,
+    ListResourceTemplatesResult, ListResourcesResult, ListToolsResult, PaginatedRequestParams,
+    ProgressNotificationParam, ReadResourceRequestParams, ReadResourceResponse, RequestId,
+    ResourceUpdatedNotificationParam, ServerCapabilities, ServerConfig, SubscribeRequestParams, SubscriptionFilter,
+    UnsubscribeRequestParams, UpdateTaskParams,
 };
-use rmcp::service::RequestContext;
+use rmcp::service::{RequestContext, SubscriptionContext};
 use rmcp::{RoleServer, ServerHandler};
 use tokio::sync::watch;
 use tokio::time::{Instant, interval_at, sleep};
@@ -26,9 +28,10 @@ use super::heard::Exchange;
 use super::heard::{OnItsWay, OnTheWay};
 use super::link::{Link, Shown};
 use super::speaker::Speaker;
-use super::task;
+use super::subscribe::{self, Streams, Subscribed};
 use super::tool::{self, Job};
 use super::tools::{self, Declared};
+use super::{resource, task};
 use crate::caller;
 use crate::explain::Failure;
 use crate::render::clean;
@@ -49,6 +52,8 @@ pub(super) struct Server {
     bell: Arc<Bell>,
     on_the_way: OnTheWay,
     closing: watch::Sender<bool>,
+    streams: Streams,
+    subscribed: Subscribed,
 }
 
 impl Server {
@@ -56,7 +61,22 @@ impl Server {
     pub(super) fn new() -> Self {
         let link = Arc::<Link>::default();
         let bell = Arc::new(Bell::new(Arc::clone(&link)));
-        Self { link, bell, on_the_way: OnTheWay::default(), closing: watch::Sender::new(false) }
+        let closing = watch::Sender::new(false);
+        let (streams, subscribed) = (Streams::default(), Subscribed::default());
+        Self { link, bell, on_the_way: OnTheWay::default(), closing, streams, subscribed }
+    }
+
+    /// The same server for one connection of several: what that has subscribed to ends with it.
+    #[cfg(feature = "mcp-http")]
+    pub(super) fn for_connection(&self) -> Self {
+        Self {
+            link: Arc::clone(&self.link),
+            bell: Arc::clone(&self.bell),
+            on_the_way: OnTheWay::default(),
+            closing: self.closing.clone(),
+            streams: self.streams.clone(),
+            subscribed: Subscribed::default(),
+        }
     }
 
     /// The answer to this request was written: what it shows was heard.
@@ -85,17 +105,19 @@ impl Server {
         self.closing.send_replace(true);
     }
 
+    /// When the client has left.
+    fn closed(&self) -> impl Future<Output = ()> + Send + use<> {
+        let mut closing = self.closing.subscribe();
+        async move { drop(closing.wait_for(|closed| *closed).await) }
+    }
+
     /// When a call has blocked long enough.
     pub(super) fn patience(&self, limit: Duration) -> impl Future<Output = ()> + Send + use<> {
-        let mut closing = self.closing.subscribe();
+        let closed = self.closed();
         async move {
-            let closed = async {
-                drop(closing.wait_for(|closed| *closed).await);
-                sleep(CLOSING).await;
-            };
             tokio::select! {
                 () = sleep(limit) => {}
-                () = closed => {}
+                () = async { closed.await; sleep(CLOSING).await; } => {}
             }
         }
     }
@@ -168,7 +190,12 @@ async fn report_progress(context: &RequestContext<RoleServer>) {
 
 impl ServerHandler for Server {
     fn get_info(&self) -> ServerConfig {
-        let capabilities = ServerCapabilities::builder().enable_tools().enable_tasks().build();
+        let capabilities = ServerCapabilities::builder()
+            .enable_tools()
+            .enable_tasks()
+            .enable_resources()
+            .enable_resources_subscribe()
+            .build();
         let about = Implementation::new("ringback", VERSION).with_title("ringback");
         ServerConfig::new(capabilities).with_server_info(about).with_instructions(INSTRUCTIONS)
     }
@@ -233,6 +260,95 @@ impl ServerHandler for Server {
     ) -> Result<(), ErrorData> {
         task::cancel(self, &Speaker::of(&context), request.task_id).await
     }
+
+    async fn list_resources(
+        &self,
+        page: Option<PaginatedRequestParams>,
+        context: RequestContext<RoleServer>,
+    ) -> Result<ListResourcesResult, ErrorData> {
+        resource::list(self, &Speaker::of(&context), page).await
+    }
+
+    async fn list_resource_templates(
+        &self,
+        _page: Option<PaginatedRequestParams>,
+        _context: RequestContext<RoleServer>,
+    ) -> Result<ListResourceTemplatesResult, ErrorData> {
+        Ok(resource::templates())
+    }
+
+    async fn read_resource(
+        &self,
+        request: ReadResourceRequestParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<ReadResourceResponse, ErrorData> {
+        Ok(resource::read(self, &Speaker::of(&context), request.uri).await?.into())
+    }
+
+    fn accepted_subscription_filter(&self, requested: &SubscriptionFilter) -> Option<SubscriptionFilter> {
+        Some(subscribe::accepted(requested))
+    }
+
+    async fn listen(&self, context: SubscriptionContext) -> Result<(), ErrorData> {
+        let uris = context.accepted().resource_subscriptions.iter().flatten();
+        let addresses: Vec<_> = uris.filter_map(|uri| subscribe::changing(uri)).collect();
+        if addresses.is_empty() {
+            context.cancelled().await;
+            return Ok(());
+        }
+        let Some(_place) = self.streams.take() else { return Err(too_many_streams()) };
+        let caller = caller::of(Speaker::of(context.request_context()).session);
+        let tell = |uri: String| {
+            let sink = context.sink().clone();
+            async move { sink.notify_resource_updated(uri).await.is_ok() }
+        };
+        tokio::select! {
+            () = context.cancelled() => {}
+            () = subscribe::follow(Arc::clone(&self.link), caller, addresses, self.closed(), tell) => {}
+        }
+        Ok(())
+    }
+
+    async fn subscribe(
+        &self,
+        request: SubscribeRequestParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<(), ErrorData> {
+        // Whoever may not read it is told now, not by silence.
+        resource::read(self, &Speaker::of(&context), request.uri.clone()).await?;
+        let Some(address) = subscribe::changing(&request.uri) else {
+            return Err(resource::not_found(
+                &request.uri,
+                "a page of an output does not change; subscribe to the output",
+            ));
+        };
+        let Some(place) = self.streams.take() else { return Err(too_many_streams()) };
+        let (link, closed, peer) = (Arc::clone(&self.link), self.closed(), context.peer.clone());
+        let caller = caller::of(Speaker::of(&context).session);
+        let follower = tokio::spawn(async move {
+            let _place = place;
+            let tell = |uri: String| {
+                let peer = peer.clone();
+                async move { peer.notify_resource_updated(ResourceUpdatedNotificationParam::new(uri)).await.is_ok() }
+            };
+            subscribe::follow(link, caller, vec![address], closed, tell).await;
+        });
+        self.subscribed.set(request.uri, follower.abort_handle());
+        Ok(())
+    }
+
+    async fn unsubscribe(
+        &self,
+        request: UnsubscribeRequestParams,
+        _context: RequestContext<RoleServer>,
+    ) -> Result<(), ErrorData> {
+        self.subscribed.clear(&request.uri);
+        Ok(())
+    }
+}
+
+fn too_many_streams() -> ErrorData {
+    ErrorData::internal_error("too many subscriptions are open; close one first", None)
 }
 
 /// The request as it came over HTTP, if it did.

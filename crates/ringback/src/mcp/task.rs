@@ -3,12 +3,12 @@
 use std::time::Duration;
 
 use ringback_core::id::TaskId;
-use ringback_host::wire::{Request, TaskObject};
+use ringback_host::wire::{Reply, Request, TaskObject};
 use rmcp::model::{CreateTaskResult, DetailedTask, ErrorData, JsonObject, MetaObject, Task, TaskPayload, TaskStatus};
 use serde_json::{Value, json};
 
 use super::answer::Answer;
-use super::link::Shown;
+use super::link::{Line, Shown};
 use super::server::{Server, protocol_error};
 use super::speaker::Speaker;
 use super::tool;
@@ -20,8 +20,11 @@ use crate::render::task as render;
 const NOTE_FIELD: &str = "com.anthropic/agent-task";
 /// How much of that note it keeps, characters.
 const NOTE_CHARS: usize = 1900;
-/// How long an end that was fetched is ours to tell: the answer is on its way.
-const CLAIM: Duration = Duration::from_secs(10);
+/// How long an end is left to the client that has the task, before anybody else may speak of it: it asks every five
+/// seconds at the latest, and the answer takes its time too.
+const CLAIM: Duration = Duration::from_secs(12);
+/// The name of this door among those who may speak of an end.
+const RUNG: &str = "mcp-task";
 /// How long a cancel is waited for; the stop goes on after that.
 const CANCEL_WAIT: Duration = Duration::from_secs(3);
 
@@ -33,18 +36,22 @@ pub(super) fn created(task: &TaskObject, answer: &Answer) -> CreateTaskResult {
     CreateTaskResult::new(outline(task, TaskStatus::Working)).with_meta(meta)
 }
 
+/// The client that has this task will tell its end: whoever else would speak of it is held off. No answer hangs on this.
+pub(super) fn claim(line: &mut Line, task: &TaskObject) {
+    if task.session == line.session() {
+        let _held_by_others = line.foretell(RUNG, CLAIM, &task.id);
+    }
+}
+
 /// A task as it stands, and what the reader will thereby have been shown.
 pub(super) async fn look(server: &Server, speaker: &Speaker, id: String) -> Result<(DetailedTask, Shown), ErrorData> {
     check(&id)?;
     let session = speaker.session.clone();
     server.link.asks_again(&session);
     let none = Shown { session: session.clone(), tasks: Vec::new() };
-    let job = move |line: &mut super::link::Line| -> Result<(TaskObject, Option<Answer>), Failure> {
+    let job = move |line: &mut Line| -> Result<(TaskObject, Option<Answer>), Failure> {
         let task = line.show(&id)?;
-        if task.has_ended() && task.session == line.session() {
-            // Whoever else would speak of this end is held off until it has been heard here. The answer does not hang on it.
-            let _held_by_others = line.claim("mcp-task", CLAIM, std::slice::from_ref(&id), 1);
-        }
+        claim(line, &task);
         let answer = task.has_ended().then(|| tool::ended(&task).complete(line, std::slice::from_ref(&task)));
         Ok((task, answer))
     };
@@ -52,8 +59,8 @@ pub(super) async fn look(server: &Server, speaker: &Speaker, id: String) -> Resu
     let (task, answer) = asked.map_err(|failure| protocol_error(&failure))?;
     Ok(match answer {
         None => (DetailedTask::new(outline(&task, TaskStatus::Working), TaskPayload::Working), none),
-        // The session itself took it back; it needs no result.
-        Some(answer) if task.state == "killed" && task.by.as_ref() == Some(&caller::of(speaker.session.clone()).by) => {
+        // It needs no result.
+        Some(answer) if is_taken_back(&task, &speaker.session) => {
             (DetailedTask::new(outline(&task, TaskStatus::Cancelled), TaskPayload::Cancelled), answer.shown())
         }
         Some(answer) => {
@@ -64,12 +71,20 @@ pub(super) async fn look(server: &Server, speaker: &Speaker, id: String) -> Resu
     })
 }
 
+/// Whether this session has stopped its own task.
+fn is_taken_back(task: &TaskObject, session: &str) -> bool {
+    task.state == "killed" && task.session == session && task.by.as_ref() == Some(&caller::of(session.to_owned()).by)
+}
+
 /// Stops a task. Asking twice is asking once, and one that has ended stays as it is.
 pub(super) async fn cancel(server: &Server, speaker: &Speaker, id: String) -> Result<(), ErrorData> {
     check(&id)?;
-    let job = move |line: &mut super::link::Line| {
+    let job = move |line: &mut Line| {
         let kill = Request::Kill { ids: vec![id], session: None, grace_ms: None };
-        line.call_until_stopped(kill).map(|_| ())
+        let Some(Reply::Tasks { tasks, .. }) = line.call_until_stopped(kill)? else { return Ok(()) };
+        // Nobody has to be told what he did himself. An end that came before the stop is another matter.
+        let own = tasks.into_iter().filter(|task| is_taken_back(task, line.session())).map(|task| task.id).collect();
+        line.call(Request::Ack { up_to: None, seqs: Vec::new(), tasks: Vec::new(), endings: own }).map(|_| ())
     };
     let asked = server.link.ask(caller::of(speaker.session.clone()), server.patience(CANCEL_WAIT), job).await;
     asked.map_err(|failure| protocol_error(&failure))

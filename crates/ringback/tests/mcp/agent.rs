@@ -206,6 +206,21 @@ impl Agent {
         if message["error"].is_null() { Ok(message["result"].clone()) } else { Err(message["error"].clone()) }
     }
 
+    /// The next notification that this is true of; those before it are kept in `notes`, and it too.
+    pub(crate) fn note(&mut self, is_it: impl Fn(&Value) -> bool) -> Value {
+        let end = Instant::now() + LIMIT;
+        let mut from = 0;
+        loop {
+            if let Some(at) = self.notes[from..].iter().position(&is_it) {
+                return self.notes[from + at].clone();
+            }
+            from = self.notes.len();
+            let left = end.saturating_duration_since(Instant::now());
+            let message = self.messages.recv_timeout(left).unwrap_or_else(|why| panic!("{why}: {:?}", self.notes));
+            if message["method"].is_string() { self.notes.push(message) } else { self.early.push(message) }
+        }
+    }
+
     pub(crate) fn request(&mut self, method: &str, params: Value) -> Result<Value, Value> {
         let id = self.send(method, params);
         self.answer(id)

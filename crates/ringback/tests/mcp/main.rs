@@ -11,5 +11,6 @@ mod http;
 mod protocol;
 #[cfg(feature = "mcp-http")]
 mod real_clients;
+mod resources;
 mod tasks;
 mod tools;

@@ -76,6 +76,28 @@ fn a_cancel_is_idempotent_and_its_end_is_cancelled() {
 }
 
 #[test]
+fn the_end_of_a_task_is_left_to_the_client_that_has_it() {
+    let home = Home::new();
+    let mut agent = start(&home);
+    let id = task(&mut agent, "sleep 0.3; exit 3")["taskId"].as_str().unwrap().to_owned();
+    home.cli_as("somebody", &["wait", &id]);
+    let hook = |name: &str| {
+        let mut command = home.command();
+        let event = json!({"session_id": "default", "prompt": "hi"}).to_string();
+        command.args(["hook", name]).stdin(std::process::Stdio::piped()).stdout(std::process::Stdio::piped());
+        let mut child = command.spawn().unwrap();
+        std::io::Write::write_all(&mut child.stdin.take().unwrap(), event.as_bytes()).unwrap();
+        String::from_utf8(child.wait_with_output().unwrap().stdout).unwrap()
+    };
+    assert_eq!((hook("claude-stop"), hook("claude-prompt")), (String::new(), String::new()));
+    assert_eq!(end(&mut agent, &home, &id)["status"], "completed");
+    assert!(agent.unheard().is_empty());
+    let id = task(&mut agent, "sleep 60")["taskId"].as_str().unwrap().to_owned();
+    agent.request("tasks/cancel", json!({"taskId": id})).unwrap();
+    assert!(agent.unheard().is_empty(), "who took it back is not told that it was");
+}
+
+#[test]
 fn a_task_that_somebody_else_killed_says_so() {
     let home = Home::new();
     let mut agent = start(&home);

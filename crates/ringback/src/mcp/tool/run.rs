@@ -34,6 +34,9 @@ pub(super) fn read(mut args: Args, speaker: &Speaker) -> Result<Job, Failure> {
 fn perform(line: &mut Line, request: RunRequest, wait_ms: u64, speaker: &Speaker) -> Result<Answer, Failure> {
     let Reply::Task { task, existing } = line.call(Request::Run(Box::new(request)))? else { return Err(unexpected()) };
     let task = wait_a_little(line, *task, wait_ms);
+    if !task.has_ended() && speaker.takes_tasks {
+        super::super::task::claim(line, &task);
+    }
     let mut answer = if task.has_ended() { ended(&task) } else { Answer::of_task(&task, speaker.ear(&task.id)) };
     if existing {
         answer.line("a task of this key was there already; nothing was started".to_owned());
