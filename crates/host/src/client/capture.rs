@@ -40,7 +40,8 @@ pub struct Capture {
 }
 
 /// The names that ringback itself sets in every task.
-const OWN_NAMES: [&str; 2] = ["RINGBACK_ID", "RINGBACK_SESSION"];
+const OWN_NAMES: [&str; 3] = ["RINGBACK_ID", "RINGBACK_SESSION", "RINGBACK_PROGRESS_FD"];
+
 impl Capture {
     /// The request for `command` with everything of this process that the command is to inherit.
     pub fn request(&self, command: Command) -> io::Result<RunRequest> {

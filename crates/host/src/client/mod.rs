@@ -319,8 +319,11 @@ fn may_repeat(request: &Request) -> bool {
         | Request::SessionWatch { .. }
         | Request::SessionLease { .. }
         | Request::Sessions
+        | Request::Report { .. }
         | Request::Status => true,
         Request::Run(_)
+        // The numbers of another daemon are others.
+        | Request::Changes { .. }
         | Request::Retry { .. }
         | Request::Signal { .. }
         | Request::Send { .. }
@@ -340,6 +343,7 @@ fn name(request: &Request) -> &'static str {
         Request::Send { .. } => "send",
         Request::Remove { .. } => "rm",
         Request::Prune { .. } => "prune",
+        Request::Changes { .. } => "top",
         _ => "request",
     }
 }

@@ -124,7 +124,11 @@ impl Daemon {
         {
             sight::refresh(facts, &dir, record);
         }
-        view::task(&row, &dir, record.as_ref(), detail)
+        let mut object = view::task(&row, &dir, record.as_ref(), detail);
+        if object.state == "running" {
+            object.progress = self.progress(&row, object.duration_ms);
+        }
+        object
     }
 
     fn inbox(&mut self, session: &str, limit: u32) -> Result<Reply, Fault> {

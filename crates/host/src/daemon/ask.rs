@@ -50,6 +50,11 @@ impl Daemon {
                 self.ask_ack(to, caller, which, &tasks)
             }
             claim @ Request::Claim { .. } => self.ask_claim(to, caller, claim),
+            Request::Report { id, percent, text } => self.ask_report(to, &id, percent, text.as_deref()),
+            Request::Changes { since } => {
+                self.changes.ask(to, since);
+                Ok(())
+            }
             Request::Heard { tasks } => {
                 self.ask_heard(to, caller, &tasks);
                 Ok(())

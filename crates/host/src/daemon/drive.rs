@@ -69,6 +69,7 @@ impl Daemon {
             Some(Source::Keeper(id)) => self.round.keeper_gone(id),
             Some(Source::Watched) => self.watched_exit(token),
             Some(Source::Stdin) => self.feed(token),
+            Some(Source::Reports(id)) => self.reports.came(id),
             Some(Source::Outputs) => self.outputs_grew(),
             // Signals were taken; a token without a source belonged to something that this round has closed.
             Some(Source::Signals) | None => {}
@@ -136,6 +137,7 @@ impl Daemon {
         }
         self.takeovers_due(now_ms);
         self.watch_due(now_ms);
+        self.reports_due(now_ms);
         self.outbox_due();
     }
 
@@ -147,6 +149,7 @@ impl Daemon {
         let times = [
             self.waits.next_due(),
             self.endings.next_due(),
+            self.reports.next_due(),
             self.takeovers.first().map(|(at_ms, _)| *at_ms),
             self.leave_at_ms,
             retry,
@@ -162,6 +165,7 @@ impl Daemon {
             if !self.lives.contains_key(&id) {
                 continue;
             }
+            self.changes.note();
             if gone {
                 self.let_go(id);
             }

@@ -35,6 +35,8 @@ pub(super) const OUTPUT: &str = "output";
 pub(super) const INDEX: &str = "output.idx";
 pub(super) const SCRIPT: &str = "script";
 pub(super) const STDIN: &str = "stdin";
+/// The FIFO that a command reports its progress to; a keeper that finds it gives it to the command.
+pub(super) const REPORTS: &str = "progress";
 
 /// The FIFOs that the command writes to.
 pub(super) fn pipes(split: bool) -> &'static [&'static str] {
@@ -53,13 +55,17 @@ pub(super) fn prepare(dir: &Path, id: TaskId, session: &str, asked: &Asked, priv
     let mut vars = private.env.clone();
     set(&mut vars, "RINGBACK_ID", &id.to_string());
     set(&mut vars, "RINGBACK_SESSION", session);
+    if asked.progress_fd {
+        set(&mut vars, "RINGBACK_PROGRESS_FD", &spec::PROGRESS_FD.to_string());
+    }
     task_files::write_spec(dir, &SpecIn { head: head(id, asked, private), cwd: &asked.cwd, args: &args, vars: &vars })
 }
 
 /// Makes what else a keeper needs, when its time has come. What an earlier daemon made already stays.
 pub(super) fn complete(dir: &Path, asked: &Asked) -> io::Result<()> {
     let stdin = asked.stdin.then_some(STDIN);
-    for pipe in pipes(asked.split).iter().copied().chain(stdin) {
+    let reports = asked.progress_fd.then_some(REPORTS);
+    for pipe in pipes(asked.split).iter().copied().chain(stdin).chain(reports) {
         unless_there(files::fifo(&dir.join(pipe)))?;
     }
     task_files::init_requests(dir)?;

@@ -37,6 +37,8 @@ pub(super) struct Live {
     pub taken_over_ms: u64,
     /// Who will tell its end, and has said so before it came.
     pub foretold: Option<Box<Claim>>,
+    /// When a report of its progress was last recorded, by the monotonic clock.
+    pub reported_ms: Option<u64>,
 }
 
 /// A keeper that the loop watches.
@@ -88,6 +90,7 @@ impl Live {
             takeovers: 0,
             taken_over_ms: 0,
             foretold: None,
+            reported_ms: None,
             told,
         }
     }
@@ -155,6 +158,9 @@ impl Daemon {
         }
         self.hold_main(id, record.main);
         self.begin_watch(id, record);
+        if record.phase == Phase::Started {
+            self.begin_reports(id);
+        }
     }
 
     /// Takes hold of the main process, once it is known.
@@ -175,7 +181,7 @@ impl Daemon {
         live.idle = pipes.filter_map(|pipe| files::open_fifo_idle(&dir.join(pipe)).ok()).collect();
     }
 
-    fn has_room(&self) -> bool {
+    pub(super) fn has_room(&self) -> bool {
         let used = 4 * self.lives.len() as u64 + self.connections.len() as u64;
         used + FDS_RESERVE < self.fds_max
     }

@@ -7,6 +7,7 @@ mod act;
 mod adopt;
 mod answer;
 mod ask;
+mod changes;
 mod claim;
 mod crash;
 mod drive;
@@ -15,6 +16,8 @@ mod folder;
 mod live;
 mod outbox;
 mod pattern;
+mod report;
+mod report_pipe;
 mod round;
 mod run;
 mod serve;
@@ -47,8 +50,11 @@ use ringback_sys::signals::SignalFd;
 use crate::config::Config;
 use crate::home::Home;
 use crate::store::Store;
+use changes::Changes;
 use live::{Live, Orphans};
 use outbox::Outbox;
+use report::Usual;
+use report_pipe::ReportPipes;
 use round::Round;
 use serve::Connections;
 use sessions::Endings;
@@ -82,6 +88,12 @@ struct Daemon {
     /// Tells which of their outputs have grown.
     outputs: FilesWatch,
     feeds: BTreeMap<Token, Feed>,
+    /// Tells live views that there is something new.
+    changes: Changes,
+    /// Where commands report their progress.
+    reports: ReportPipes,
+    /// How long commands took.
+    usual: Usual,
     endings: Endings,
     round: Round,
     /// Our children that are keepers.
@@ -116,6 +128,8 @@ enum Source {
     Watched,
     /// The stdin of a task can take more.
     Stdin,
+    /// This task has reported its progress.
+    Reports(TaskId),
 }
 
 /// How many troubles are remembered: enough to see a pattern, not a log.

@@ -15,7 +15,7 @@ use super::crash::crash_point;
 use super::tell::{Say, Tell};
 use super::{Daemon, sight, view};
 use crate::store::{OutboxRow, Record, StoreError, StoredStop};
-use crate::wire::Fault;
+use crate::wire::{Fault, Reply};
 
 /// How long after a failed commit it is tried again, milliseconds: a full disk does not empty itself faster.
 const RETRY_MS: u64 = 1000;
@@ -137,6 +137,7 @@ impl Daemon {
         }
         self.refresh_outbox();
         self.announce();
+        self.tell_changes();
         self.tell_all(|_| true);
         self.drop_closed_connections();
     }
@@ -156,10 +157,18 @@ impl Daemon {
         }
     }
 
+    fn tell_changes(&mut self) {
+        let (clients, at) = self.changes.take();
+        for to in clients {
+            self.reply(to, Ok(Reply::Changed { at }));
+        }
+    }
+
     fn record_all(&mut self) {
         let records = mem::take(&mut self.round.records);
         match self.store.write(&records) {
             Ok(acknowledged) => {
+                self.changes.note();
                 self.round.retry_at_ms = None;
                 self.round.acknowledged = acknowledged;
             }
@@ -249,6 +258,7 @@ impl Daemon {
         let (dir, record) = (self.dir(id), self.record(id));
         // What was seen of it before its end is told before its end.
         let unsearched = self.end_watch(id, record.as_ref());
+        self.end_reports(id);
         let at_ms = process::wall_ms();
         let mut facts = sight::facts(&dir, record.as_ref(), outcome);
         facts.ended_ms = facts.ended_ms.or(Some(at_ms));
@@ -260,6 +270,7 @@ impl Daemon {
             .map(|(from, to)| format!("\nbytes {from}-{to} came too fast to be searched for what was watched"))
             .unwrap_or_default();
         live.row.facts = Some(facts.clone());
+        self.usual.ended(&live.row);
         self.round.records.push(Record::Conclude { id, session: session.clone(), facts: Box::new(facts), at_ms, text });
         self.claim_ending(id, at_ms);
         self.post(id, &session, Kind::ToolResult);

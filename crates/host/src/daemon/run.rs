@@ -172,6 +172,7 @@ impl Daemon {
             stdin: run.stdin,
             split: run.split,
             term_main_only: run.term_main_only,
+            progress_fd: run.progress_fd,
             leftovers: run.leftovers,
             progress: progress(run.progress_ms, run.progress_max_ms)?,
             watch: run.watch,

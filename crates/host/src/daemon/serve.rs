@@ -258,6 +258,7 @@ impl Daemon {
         for token in closed {
             self.sources.remove(&token);
             self.waits.drop_client(token);
+            self.changes.drop_client(token);
             self.drop_feeds(token);
             if let Some(mut conn) = self.connections.conns.remove(&token) {
                 let _ = self.poll.registry().deregister(&mut conn.stream);

@@ -13,7 +13,7 @@ use super::folder::OUTPUT;
 use super::pattern::Hit;
 use super::{Daemon, view};
 use crate::store::{NoticeIn, NoticeRow, Record, Row};
-use crate::wire::{Sighting, Span};
+use crate::wire::{ProgressObject, Sighting, Span};
 
 /// How much of the new output stands in a notice of progress, in bytes.
 const DELTA_BYTES_MAX: u64 = 1024;
@@ -52,7 +52,9 @@ impl Daemon {
                 Seen::Match(_) => (Kind::ToolMatch, None),
                 Seen::Ready { .. } => (Kind::ToolReady, None),
             };
-            let (text, sighting) = words(&live.row, &dir, one, older.as_ref());
+            let far = self.how_far(id);
+            let Some(live) = self.lives.get(&id) else { return };
+            let (text, sighting) = words(&live.row, &dir, one, older.as_ref(), &far);
             let notice = NoticeIn {
                 id,
                 session: live.row.session.clone(),
@@ -69,13 +71,21 @@ impl Daemon {
         }
     }
 
+    /// How far a task is, as words after its state; nothing where nobody knows.
+    fn how_far(&mut self, id: TaskId) -> String {
+        let started_ms = self.record(id).map(|record| record.started_mono_ms);
+        let Some(row) = self.lives.get(&id).map(|live| live.row.clone()) else { return String::new() };
+        let elapsed_ms = started_ms.map(|at_ms| process::monotonic_ms().saturating_sub(at_ms));
+        self.progress(&row, elapsed_ms).map(|progress| format!(" · {}", far(&progress))).unwrap_or_default()
+    }
+
     /// The notice that the next one of its kind makes old, if nobody has heard it.
     fn older(&self, row: &Row, kind: Kind) -> Option<NoticeRow> {
         self.store.unheard_of(row.id, &row.session, kind).ok().flatten()
     }
 }
 
-fn words(row: &Row, dir: &Path, seen: Seen, older: Option<&NoticeRow>) -> (String, Sighting) {
+fn words(row: &Row, dir: &Path, seen: Seen, older: Option<&NoticeRow>, far: &str) -> (String, Sighting) {
     let line = |hit: &Hit| format!("\n  | {}", hit.line);
     let of_hit = |hit: Hit| Sighting {
         offset: Some(hit.offset),
@@ -86,9 +96,9 @@ fn words(row: &Row, dir: &Path, seen: Seen, older: Option<&NoticeRow>) -> (Strin
     match seen {
         Seen::Due(Say::Progress { from, to, silence_ms }, _) => {
             let from = older.and_then(|older| older.sighting.delta).map_or(from, |delta| delta.from);
-            progress(row, dir, Span { from, to }, silence_ms)
+            progress(row, dir, Span { from, to }, silence_ms, far)
         }
-        Seen::Due(Say::Stalled { at, silence_ms }, _) => stalled(row, dir, at, silence_ms),
+        Seen::Due(Say::Stalled { at, silence_ms }, _) => stalled(row, dir, at, silence_ms, far),
         Seen::Due(Say::Folded { count }, last) => {
             let hit = last.unwrap_or_default();
             let text = format!("MATCHED {count} more lines, not told one by one; the last of them{}", which(row));
@@ -109,7 +119,7 @@ fn words(row: &Row, dir: &Path, seen: Seen, older: Option<&NoticeRow>) -> (Strin
     }
 }
 
-fn progress(row: &Row, dir: &Path, delta: Span, silence_ms: u64) -> (String, Sighting) {
+fn progress(row: &Row, dir: &Path, delta: Span, silence_ms: u64, far: &str) -> (String, Sighting) {
     let (quoted, left_out) = quote(dir, delta, DELTA_BYTES_MAX);
     let new = match delta.to - delta.from {
         0 => "no new output".to_owned(),
@@ -120,7 +130,7 @@ fn progress(row: &Row, dir: &Path, delta: Span, silence_ms: u64) -> (String, Sig
         format!("\nbytes {from}-{to} left out: ringback logs {} --offset {from} --limit {limit}", row.id)
     });
     let text = format!(
-        "STILL RUNNING, not finished · {new} · silent {}{}{}{quoted}",
+        "STILL RUNNING, not finished{far} · {new} · silent {}{}{}{quoted}",
         seconds(silence_ms),
         which(row),
         left.unwrap_or_default()
@@ -136,12 +146,21 @@ fn progress(row: &Row, dir: &Path, delta: Span, silence_ms: u64) -> (String, Sig
     (text, sighting)
 }
 
-fn stalled(row: &Row, dir: &Path, at: u64, silence_ms: u64) -> (String, Sighting) {
+fn stalled(row: &Row, dir: &Path, at: u64, silence_ms: u64, far: &str) -> (String, Sighting) {
     let tail = Span { from: at.saturating_sub(SILENT_BYTES_MAX), to: at };
     let (quoted, _) = quote(dir, tail, SILENT_BYTES_MAX);
-    let text = format!("NO OUTPUT for {}, still running, not finished{}{quoted}", seconds(silence_ms), which(row));
+    let text = format!("NO OUTPUT for {}, still running, not finished{far}{}{quoted}", seconds(silence_ms), which(row));
     let stderr_bytes = stderr_bytes(row, dir);
     (text, Sighting { offset: Some(at), silence_ms: Some(silence_ms), stderr_bytes, ..Sighting::default() })
+}
+
+/// Progress in words: an estimate does not read like a report.
+fn far(progress: &ProgressObject) -> String {
+    let estimate = progress.source == ProgressObject::USUAL_DURATION;
+    let about = if estimate { "about " } else { "" };
+    let percent = progress.percent.map(|percent| format!("{about}{percent}%"));
+    let text = progress.text.as_ref().map(|text| if estimate { format!("({text})") } else { text.clone() });
+    percent.into_iter().chain(text).collect::<Vec<_>>().join(" ")
 }
 
 /// Which task is meant.

@@ -370,7 +370,7 @@ impl Daemon {
     /// What was seen, and how far it was looked for, is recorded together.
     fn note_seen(&mut self, id: TaskId, watching: &Watching, seen: Vec<Seen>) {
         let Some(live) = self.lives.get_mut(&id).filter(|_| !seen.is_empty()) else { return };
-        let watch = watching.stored();
+        let watch = StoredWatch { report: live.row.watch.report.clone(), ..watching.stored() };
         live.row.watch = watch.clone();
         self.tell_seen(id, seen);
         self.round.records.push(Write::Watched { id, watch });

@@ -17,7 +17,7 @@ pub use claim::{Claim, LEASE_MS_MAX};
 pub use inbox::NoticeRow;
 pub use outbox::{OUTBOX_MAX, OutboxRow, Post};
 pub use read::{Found, Page};
-pub use row::{Asked, Facts, Row, StoredCommand, StoredOutcome, StoredStop, StoredWatch};
+pub use row::{Asked, Facts, Row, StoredCommand, StoredOutcome, StoredReport, StoredStop, StoredWatch};
 pub use sessions::{LeaseRow, WatchRow};
 pub use write::{Ack, NoticeIn, Record};
 

@@ -35,6 +35,7 @@ pub struct Row {
 }
 
 /// What was asked; never changed. The environment is in the task folder only.
+#[expect(clippy::struct_excessive_bools, reason = "each is a choice of its own, and none excludes another")]
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Asked {
@@ -64,6 +65,8 @@ pub struct Asked {
     pub split: bool,
     /// TERM goes to the main process only.
     pub term_main_only: bool,
+    /// The command has a descriptor to report its progress to.
+    pub progress_fd: bool,
     /// `keep`, `kill` or `wait`.
     pub leftovers: String,
     /// First and longest pause between notices of progress, milliseconds.
@@ -176,6 +179,18 @@ pub struct StoredWatch {
     pub match_at_ms: u64,
     /// [`Stand::ready`].
     pub ready: bool,
+    /// The last report of the command.
+    pub report: Option<StoredReport>,
+}
+
+/// How far a command said that it is; see [`ringback_core::report::Report`].
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct StoredReport {
+    /// Hundredths done.
+    pub percent: Option<u8>,
+    /// In its own words.
+    pub text: Option<String>,
 }
 
 impl StoredWatch {
@@ -195,6 +210,7 @@ impl StoredWatch {
             folded,
             match_at_ms,
             ready,
+            report: None,
         }
     }
 

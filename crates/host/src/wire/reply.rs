@@ -62,6 +62,11 @@ pub enum Reply {
         /// The count.
         bytes: u64,
     },
+    /// Something has changed.
+    Changed {
+        /// Rises with every change, within one daemon.
+        at: u64,
+    },
     /// One session.
     Session(SessionObject),
     /// Several sessions.

@@ -139,6 +139,20 @@ pub enum Request {
         #[serde(default)]
         ahead: bool,
     },
+    /// A command reports how far it is; the last report counts. → `Done`
+    Report {
+        /// Id or unique prefix.
+        id: String,
+        /// Hundredths done.
+        percent: Option<u8>,
+        /// In its own words.
+        text: Option<String>,
+    },
+    /// *Blocks* until something has changed that a list shows: tasks, notices or reports. → `Changed`
+    Changes {
+        /// The number of the last answer; `None` is answered at once.
+        since: Option<u64>,
+    },
     /// The caller has shown the ending of these tasks (full ids) to its session: an owner's notice counts as heard.
     /// Not answered.
     Heard {
@@ -200,6 +214,7 @@ pub enum Until {
 }
 
 /// Everything that is captured of the caller when it asks for a task.
+#[expect(clippy::struct_excessive_bools, reason = "each is a choice of its own, and none excludes another")]
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct RunRequest {
@@ -233,6 +248,8 @@ pub struct RunRequest {
     pub split: bool,
     /// TERM goes to the main process only.
     pub term_main_only: bool,
+    /// The command gets a descriptor to report its progress to, named by `RINGBACK_PROGRESS_FD`.
+    pub progress_fd: bool,
     /// `keep`, `kill` or `wait`; empty is `keep`.
     pub leftovers: String,
     /// `awaited`, `service` or `detached`; empty is `awaited`.

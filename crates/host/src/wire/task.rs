@@ -72,6 +72,8 @@ pub struct TaskObject {
     pub ready: Option<bool>,
     /// How many lines of output matched so far, where it is watched for some.
     pub matches: Option<u64>,
+    /// How far it is, while it runs and where that is known.
+    pub progress: Option<ProgressObject>,
     /// Processes of the tree that outlived the main process.
     pub leftovers: Vec<LeftoverObject>,
     /// The receipt of the last stop.
@@ -95,6 +97,26 @@ pub struct CommandObject {
     pub shell: Option<String>,
     /// One line for people, quoted so that a shell would read it back.
     pub display: String,
+}
+
+/// How far a running task is.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct ProgressObject {
+    /// Hundredths done.
+    pub percent: Option<u8>,
+    /// In words.
+    pub text: Option<String>,
+    /// Who says so: `reported` (the command), `terminal` (the sequence OSC 9;4 in its output), `output` (the line it redraws)
+    /// or `usual_duration`, which is an estimate from earlier runs of the same command.
+    pub source: String,
+}
+
+impl ProgressObject {
+    /// The command itself.
+    pub const REPORTED: &str = "reported";
+    /// An estimate.
+    pub const USUAL_DURATION: &str = "usual_duration";
 }
 
 /// Limits, milliseconds.

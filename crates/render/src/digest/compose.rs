@@ -46,7 +46,7 @@ pub(super) fn compose(facts: &Facts<'_>, edges: &Edges, budget: usize) -> Compos
     let mut page = Page { text: String::new(), limit: budget };
     page.add(&facts.verdict.line(facts.bytes, facts.lines, facts.calls));
     // What was found must not push out the output itself: its end is what people look at first.
-    page.limit = page.text.len() + budget.saturating_sub(page.text.len()) * 6 / 10;
+    page.limit = page.text.len() + budget.saturating_sub(page.text.len()).saturating_mul(6) / 10;
     if let (Some((percent, source)), false) = (edges.progress, facts.verdict.has_ended) {
         page.add(&format!("progress {percent}% ({source})"));
     }

@@ -9,6 +9,7 @@ use ringback_host::wire::{Notice, Reply, Request};
 use super::door::{self, Door};
 use super::value;
 use crate::explain::Done;
+use crate::output::progress;
 use crate::render::{age, clean, json};
 
 /// Read the endings that this session has not heard
@@ -40,7 +41,8 @@ impl Inbox {
         let mut client = door::client(self.session.as_deref())?;
         let session = client.caller().session.clone();
         let request = Request::Inbox { after: self.after, wait_ms: self.wait.map(millis), limit: self.limit };
-        let Reply::Notices { notices, more } = client.call(request)? else { return Err(door::unexpected()) };
+        let Reply::Notices { mut notices, more } = client.call(request)? else { return Err(door::unexpected()) };
+        progress::look_all(notices.iter_mut().map(|notice| &mut notice.task));
         if door.json {
             door::document(&json::notices(&notices, &session, more))?;
         } else if door.quiet {

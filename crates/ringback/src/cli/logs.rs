@@ -33,6 +33,8 @@ const DIGEST_ALONE: [&str; 11] =
     ["follow", "tail", "lines", "offset", "limit", "stdout", "stderr", "since", "grep", "raw", "rendered"];
 /// In less no verdict has room, and without it a digest misleads.
 const BUDGET_BYTES_MIN: u64 = 128;
+/// In more there is room for the whole output, which a digest is not.
+const BUDGET_BYTES_MAX: u64 = 16 << 20;
 /// How many rendered lines one JSON document carries.
 const JSON_LINES: usize = 5000;
 /// How many line starts are remembered for -n with a filter.
@@ -90,7 +92,7 @@ pub(crate) struct Logs {
     digest: bool,
     /// Print a digest of at most this many bytes
     #[arg(long, value_name = "N", requires = "digest", default_value_t = BUDGET_BYTES as u64,
-        hide_default_value = true, value_parser = clap::value_parser!(u64).range(BUDGET_BYTES_MIN..))]
+        hide_default_value = true, value_parser = clap::value_parser!(u64).range(BUDGET_BYTES_MIN..=BUDGET_BYTES_MAX))]
     budget: u64,
     /// Print the time before each line
     #[arg(long)]

@@ -28,7 +28,7 @@ const EXIT_STATUS: [(&str, &str); 9] = [
     ("126, 127", "The program could not be executed, or was not found."),
     ("130, 141", "You pressed Ctrl-C while looking, or who read the output went away; the task runs on."),
 ];
-const ENVIRONMENT: [(&str, &str); 9] = [
+const ENVIRONMENT: [(&str, &str); 10] = [
     ("RINGBACK_HOME", "The home. Without it $XDG_STATE_HOME/ringback, without that ~/.local/state/ringback."),
     ("RINGBACK_SESSION", "The session, where no --session is given. Set in every task to the session of the task."),
     (
@@ -36,6 +36,7 @@ const ENVIRONMENT: [(&str, &str); 9] = [
         "The session, where RINGBACK_SESSION is not set; without any it is `default`.",
     ),
     ("RINGBACK_ID", "Set in every task: its id."),
+    ("RINGBACK_PROGRESS_FD", "Set in a task of `run --progress-fd`: the descriptor for lines like `37 epoch 2`."),
     ("XDG_CONFIG_HOME", "Where the folder ringback/ with the config is; else ~/.config."),
     ("NO_COLOR", "No colours, if it is set and not empty."),
     ("CLICOLOR_FORCE", "Colours off a terminal too, if it is set and neither empty nor 0."),

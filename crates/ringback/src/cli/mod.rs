@@ -18,6 +18,7 @@ mod man;
 #[cfg(feature = "mcp")]
 mod mcp;
 mod printer;
+mod progress;
 mod prune;
 mod ps;
 mod release;
@@ -70,6 +71,7 @@ More:
   results      List the tests of a task and how they ended
   diagnostics  List what compilers and crashes said in the output of a task
   ack          Mark notices as heard
+  progress     Report how far a task is, from inside it
   release      Turn awaited tasks into services of the session
   session      End a session, or tie its end to a process or a lease
   rm           Forget ended tasks and delete their output
@@ -122,6 +124,7 @@ enum Verb {
     Results(results::Results),
     Diagnostics(diagnostics::Diagnostics),
     Ack(ack::Ack),
+    Progress(progress::Progress),
     Release(release::Release),
     Session(session::Session),
     Rm(rm::Rm),
@@ -181,6 +184,7 @@ fn perform(verb: Verb, door: Door) -> Done {
         Verb::Results(results) => results.perform(door),
         Verb::Diagnostics(diagnostics) => diagnostics.perform(door),
         Verb::Ack(ack) => ack.perform(door),
+        Verb::Progress(progress) => progress.perform(door),
         Verb::Release(release) => release.perform(door),
         Verb::Session(session) => session.perform(door),
         Verb::Rm(rm) => rm.perform(door),

@@ -54,6 +54,7 @@ impl Prune {
                 size_text(bytes)
             );
             if !confirm(&question)? {
+                door.note("nothing was removed");
                 return Ok(0);
             }
         }

@@ -9,6 +9,7 @@ use serde_json::json;
 
 use super::door::{self, Door, Tasks, tasks};
 use crate::explain::{Done, Failure};
+use crate::output::progress;
 use crate::render::{age, clean, json as documents, task as render};
 
 /// How many tasks are listed where nobody says.
@@ -47,13 +48,16 @@ impl Ps {
         let session = (!self.all_sessions).then(|| client.caller().session.clone());
         let limit = self.limit.unwrap_or(if self.all { LIMIT } else { LOOSE_ENDS_LIMIT });
         let request = Request::List { session: session.clone(), ended: self.all, before: self.before, limit };
-        let found = tasks(client.call(request)?)?;
+        let mut found = tasks(client.call(request)?)?;
+        progress::look_all(&mut found.list);
         if self.all || self.all_sessions {
             return say_list(door, &found, self.all_sessions);
         }
-        let notices = unheard(&mut client)?;
+        let mut notices = unheard(&mut client)?;
+        progress::look_all(notices.iter_mut().map(|notice| &mut notice.task));
         // One that ended between the two questions is an ending, not a live task.
-        let told = |task: &TaskObject| notices.iter().any(|notice| notice.task.id == task.id);
+        let ends = |notice: &Notice, task: &TaskObject| notice.kind == "tool_result" && notice.task.id == task.id;
+        let told = |task: &TaskObject| notices.iter().any(|notice| ends(notice, task));
         let found = Tasks { list: found.list.iter().filter(|task| !told(task)).cloned().collect(), ..found };
         say_loose_ends(door, &found, &notices, &session.unwrap_or_default())
     }
@@ -95,9 +99,9 @@ fn say_loose_ends(door: Door, found: &Tasks, notices: &[Notice], session: &str) 
         let all = json!({ "session": session, "tasks": tasks, "notices": unheard, "faults": found.faults });
         door::document(&documents::document(all))?;
     } else if door.quiet {
-        let all: BTreeSet<String> = ids(&found.list).collect();
-        let ended = notices.iter().map(|notice| notice.task.id.clone()).filter(|id| !all.contains(id));
-        door::out_lines(ids(&found.list).chain(ended))?;
+        let mut said = BTreeSet::new();
+        let all = ids(&found.list).chain(notices.iter().map(|notice| notice.task.id.clone()));
+        door::out_lines(all.filter(|id| said.insert(id.clone())))?;
     } else {
         if !found.list.is_empty() {
             door::out(&render::tasks_table(&found.list, false, door::now(), door::style()))?;

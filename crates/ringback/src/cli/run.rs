@@ -86,6 +86,9 @@ pub(crate) struct Run {
     /// Tell how it goes on after this long, then after pauses that double up to MAX [default MAX: 30s]
     #[arg(long, value_name = "DURATION[..MAX]", value_parser = value::pace)]
     progress: Option<value::Pace>,
+    /// Give it a descriptor to report its progress to, by lines like `37 epoch 2`, named by `$RINGBACK_PROGRESS_FD`
+    #[arg(long)]
+    progress_fd: bool,
     /// Tell each line of output that matches this regular expression (can be repeated)
     #[arg(long, value_name = "REGEX")]
     watch: Vec<String>,
@@ -239,6 +242,7 @@ impl Run {
             if_running: word(&self.if_running),
             progress_ms: self.progress.map(|pace| millis(pace.first)),
             progress_max_ms: self.progress.and_then(|pace| pace.longest).map(millis),
+            progress_fd: self.progress_fd,
             watch: self.watch.clone(),
             watch_literal: self.watch_literal.clone(),
             ready: self.ready.clone(),

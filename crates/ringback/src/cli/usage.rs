@@ -96,6 +96,10 @@ pub(super) fn explain(error: &clap::Error, args: &[OsString]) -> Failure {
     let similar = text.lines().find_map(|line| line.trim().strip_prefix("tip: ")).filter(|tip| tip.contains("similar"));
     let hint = match (similar, error.kind()) {
         (Some(similar), _) => similar.to_owned(),
+        // Elsewhere `kill -9` and `kill -s NAME` name a signal.
+        (None, ErrorKind::UnknownArgument | ErrorKind::ArgumentConflict) if verb == "ringback kill" => {
+            "a signal is named with --signal, a session with -s: ringback kill --signal KILL ID".to_owned()
+        }
         // The parser's own advice, to pass an option it does not know as a value, is for few.
         (None, ErrorKind::UnknownArgument) => format!("`{verb} --help` lists what it takes"),
         (None, ErrorKind::InvalidValue | ErrorKind::ValueValidation | ErrorKind::InvalidUtf8) => {

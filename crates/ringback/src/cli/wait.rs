@@ -13,6 +13,7 @@ use ringback_sys::signals::SignalFd;
 use super::door::{self, Door, Tasks, heard, tasks};
 use super::{follow, value};
 use crate::explain::{Done, EXIT_FAILED, EXIT_INTERRUPTED, EXIT_TIMED_OUT};
+use crate::output::progress;
 use crate::render::{json, task as render};
 
 #[expect(clippy::struct_excessive_bools, reason = "each is an option of its own")]
@@ -116,8 +117,9 @@ fn enrich_all(tasks: &mut [TaskObject]) {
     tasks.iter_mut().for_each(enrich);
 }
 
-/// Adds what only the files know, where the output is complete: line count and hash.
+/// Adds what only the files know: how far it is while it runs; line count and hash where the output is complete.
 pub(super) fn enrich(task: &mut TaskObject) {
+    progress::look(task);
     if !task.has_ended() || task.output.sha256.is_some() {
         return;
     }

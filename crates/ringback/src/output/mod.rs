@@ -2,6 +2,7 @@
 
 mod digest;
 mod marks;
+pub(crate) mod progress;
 mod reports;
 
 pub(crate) use digest::{digest, findings};

@@ -4,13 +4,15 @@ use std::fmt::Write as _;
 
 use jiff::Timestamp;
 use ringback_host::quantity::size_text;
-use ringback_host::wire::TaskObject;
+use ringback_host::wire::{ProgressObject, TaskObject};
 
 use super::age::{ago, duration};
 use super::clean;
 use super::style::{Style, Tone};
 use super::table::{Cell, table};
 
+/// Longest words of progress in a table.
+const PROGRESS_CHARS: usize = 24;
 /// Longest command in a table.
 const COMMAND_CHARS: usize = 60;
 
@@ -128,6 +130,10 @@ pub(crate) fn tasks_table(tasks: &[TaskObject], sessions: bool, now: Timestamp, 
     if sessions {
         headings.insert(3, "SESSION");
     }
+    let measured = tasks.iter().any(|task| task.progress.is_some());
+    if measured {
+        headings.insert(2, "PROGRESS");
+    }
     let row = |task: &TaskObject| {
         let mut row = vec![
             Cell::plain(task.id.clone()),
@@ -139,9 +145,33 @@ pub(crate) fn tasks_table(tasks: &[TaskObject], sessions: bool, now: Timestamp, 
         if sessions {
             row.insert(3, Cell::plain(clean::short(&task.session, 24)));
         }
+        if measured {
+            row.insert(2, Cell::plain(task.progress.as_ref().map(progress_cell).unwrap_or_default()));
+        }
         row
     };
     table(&headings, &tasks.iter().map(row).collect::<Vec<_>>(), style)
+}
+
+/// Progress in a table: `37% epoch 2`, or `~45%` where it is an estimate.
+pub(crate) fn progress_cell(progress: &ProgressObject) -> String {
+    let estimate = progress.source == ProgressObject::USUAL_DURATION;
+    let percent = progress.percent.map(|percent| format!("{}{percent}%", if estimate { "~" } else { "" }));
+    // What a line of output or an estimate says besides has its place elsewhere.
+    let own = progress.source == ProgressObject::REPORTED || percent.is_none();
+    let text = progress.text.as_ref().filter(|_| own).map(|text| clean::short(text, PROGRESS_CHARS));
+    percent.into_iter().chain(text).collect::<Vec<_>>().join(" ")
+}
+
+fn progress_line(progress: &ProgressObject) -> String {
+    let percent = progress.percent.map_or_else(|| "unknown".to_owned(), |percent| format!("{percent}%"));
+    let text = progress.text.as_deref().map(|text| format!(", {}", clean::line(text))).unwrap_or_default();
+    let source = match progress.source.as_str() {
+        ProgressObject::REPORTED => "reported by the command",
+        ProgressObject::USUAL_DURATION => "an estimate from earlier runs",
+        _ => "as its output shows",
+    };
+    format!("{percent}{text} ({source})")
 }
 
 fn state_cell(task: &TaskObject) -> String {
@@ -169,6 +199,7 @@ pub(crate) fn page(task: &TaskObject, now: Timestamp, style: Style) -> String {
     fact("created", &format!("{} ({})", task.created_at, ago(&task.created_at, now)));
     fact("ended", &task.ended_at.as_deref().map(|at| format!("{at} ({})", ago(at, now))).unwrap_or_default());
     fact("pid", &task.pid.filter(|_| !task.has_ended()).map(|pid| pid.to_string()).unwrap_or_default());
+    fact("progress", &task.progress.as_ref().map(progress_line).unwrap_or_default());
     fact("output", &output_line(task));
     for (from, to, why) in &task.output.gaps {
         fact("missing", &format!("bytes {from}-{to} ({})", clean::line(why)));
@@ -223,6 +254,21 @@ mod tests {
         let failed = |reason: &str| TaskObject { reason: Some(reason.to_owned()), ..task("start_failed") };
         assert_eq!((exit_code(&failed("not_found")), exit_code(&failed("permission"))), (127, 126));
         assert_eq!((exit_code(&task("lost")), exit_code(&task("running"))), (125, 124));
+    }
+
+    #[test]
+    fn an_estimate_does_not_read_like_a_report() {
+        let progress = |percent, text: &str, source: &str| ProgressObject {
+            percent,
+            text: Some(text.to_owned()),
+            source: source.to_owned(),
+        };
+        let reported = progress(Some(37), "epoch\u{1b} 2", "reported");
+        assert_eq!(progress_cell(&reported), "37% epoch\\u{1b} 2");
+        assert_eq!(progress_cell(&progress(None, "linking", "reported")), "linking");
+        let estimate = progress(Some(45), "usually 3m 12s", "usual_duration");
+        assert_eq!(progress_cell(&estimate), "~45%");
+        assert_eq!(progress_line(&estimate), "45%, usually 3m 12s (an estimate from earlier runs)");
     }
 
     #[test]

@@ -23,6 +23,8 @@ fn a_verb_that_there_is_not_leads_to_the_one_that_is_meant() {
         "`make` is no verb",
         "`ringback` alone lists the verbs; to start a program: ringback run -- make",
     );
+    refused(&home, &["kill", "-9", "x"], "unexpected argument '-9'", "a signal is named with --signal");
+    refused(&home, &["kill", "-s", "KILL", "x"], "cannot be used with", "a signal is named with --signal");
     refused(&home, &["show", "--wat"], "unexpected argument '--wat'", "`ringback show --help`");
     refused(&home, &["run", "--lease", "eternal", "true"], "[possible values: ", "`ringback run --help`");
     refused(
@@ -103,7 +105,10 @@ fn lists_have_at_least_one_place() {
     refused(&home, &["ps", "--limit", "0"], "invalid value '0'", "`ringback ps --help`");
     refused(&home, &["inbox", "--limit", "0"], "invalid value '0'", "`ringback inbox --help`");
     let id = home.ended(&["-c", "exit 3"]);
-    refused(&home, &["logs", "--digest", "--budget", "10", &id], "invalid value '10'", "`ringback logs --help`");
+    for budget in ["10", "18446744073709551615"] {
+        let message = format!("invalid value '{budget}'");
+        refused(&home, &["logs", "--digest", "--budget", budget, &id], &message, "`ringback logs --help`");
+    }
     let least = home.say(&["logs", "--digest", "--budget", "128", &id]).out;
     assert!(least.starts_with("FAILED exit 3") && least.len() <= 128, "{least}");
 }

@@ -9,6 +9,7 @@ mod inbox;
 mod json;
 mod logs;
 mod output;
+mod progress;
 #[cfg(feature = "webhook")]
 mod sinks;
 mod stdin;

@@ -215,3 +215,13 @@ fn a_pattern_that_is_none_is_refused_before_anything_runs() {
     }
     assert_eq!(home.say(&["ps", "-a", "-q"]).out, "");
 }
+
+#[test]
+fn a_running_task_with_news_is_still_a_running_task() {
+    let home = Home::new();
+    let id = home.run(&["--watch", "news", "-c", "echo news; echo more news; exec sleep 1000"]);
+    home.say(&["wait", "--match", "-s", "onlooker", &id]);
+    let loose = home.say(&["ps", "--json"]).json();
+    assert_eq!((&loose["tasks"][0]["id"], &loose["notices"][0]["kind"]), (&id.as_str().into(), &"tool_match".into()));
+    assert_eq!(home.say(&["ps", "-q"]).out, format!("{id}\n"), "each id once");
+}

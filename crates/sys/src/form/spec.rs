@@ -32,6 +32,10 @@ pub enum Leftovers {
 
 from_byte!(Leftovers: Keep, Kill, Wait);
 
+/// The descriptor to which a command reports its progress, if the FIFO `progress` is in its folder: the highest with one
+/// digit, which is all that a POSIX shell redirects to.
+pub const PROGRESS_FD: i32 = 9;
+
 /// The head of a spec.
 #[expect(clippy::struct_excessive_bools, reason = "each is a choice of its own, and none excludes another")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -9,7 +9,7 @@ use super::ledger::Ledger;
 use super::procfs;
 use super::spec_file::Spec;
 use crate::form::record::{Phase, Record, Step, Who};
-use crate::form::spec::LIMIT_KEEP;
+use crate::form::spec::{LIMIT_KEEP, PROGRESS_FD};
 use crate::raw::memory::Mapping;
 use crate::raw::{Errno, Fd, Result, file, process, signal, time};
 
@@ -80,6 +80,7 @@ extern "C" fn run(plan: *const ()) -> ! {
 
 fn prepare(spec: &Spec) -> core::result::Result<(), (Step, Errno)> {
     stdio(spec).map_err(|error| (Step::Stdio, error))?;
+    progress().map_err(|error| (Step::Stdio, error))?;
     process::change_directory(spec.directory()).map_err(|error| (Step::Cwd, error))?;
     process::set_umask(spec.head.umask);
     process::set_nice(spec.head.nice);
@@ -100,6 +101,15 @@ fn stdio(spec: &Spec) -> Result<()> {
     let merged = file::open(c"io", RDWR | NOCTTY)?;
     place(&merged, 1)?;
     place(&merged, 2)
+}
+
+/// Where the command reports its progress, if it was given something for that. A full pipe refuses, and holds nobody up.
+fn progress() -> Result<()> {
+    use file::flag::{NOCTTY, NONBLOCK, RDWR};
+    match file::open(c"progress", RDWR | NONBLOCK | NOCTTY) {
+        Err(Errno::ENOENT) => Ok(()),
+        opened => place(&opened?, PROGRESS_FD),
+    }
 }
 
 fn place(fd: &Fd, number: i32) -> Result<()> {

@@ -12,7 +12,7 @@ use super::takeover::Watched;
 use super::{Keeper, procfs};
 use super::{cgroup, child};
 use crate::form::record::{Phase, Step, Who};
-use crate::form::spec::Head;
+use crate::form::spec::{Head, PROGRESS_FD};
 use crate::raw::{Errno, Fd, Result, file, process, signal, time};
 
 /// The arguments were not ours.
@@ -61,6 +61,8 @@ pub(super) fn begin(id: &CStr, cgroup: Option<&CStr>) -> core::result::Result<Ke
 /// Cuts the ties to the daemon that spawned us, and takes the lock.
 pub(super) fn settle_in() -> core::result::Result<Ledger, i32> {
     file::close_from(3);
+    // Before anything else may get that number, which the child gives away.
+    file::hold_number(PROGRESS_FD);
     process::new_session();
     signal::set_mask(u64::MAX);
     signal::reset_actions();

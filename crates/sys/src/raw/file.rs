@@ -209,6 +209,15 @@ pub(crate) fn put_at(fd: &Fd, number: i32) -> Result<()> {
     unsafe { call(nr::DUP3, [fd.word(), number as usize, 0]) }.map(drop)
 }
 
+/// Takes a free number, so that nothing else gets it; it is not passed on by execve(2).
+pub(crate) fn hold_number(number: i32) {
+    const F_DUPFD_CLOEXEC: usize = 1030;
+    if let Ok(null) = open(c"/dev/null", flag::RDONLY) {
+        // SAFETY: plain numbers. The new descriptor is held for the life of the process.
+        let _ = unsafe { call(nr::FCNTL, [null.word(), F_DUPFD_CLOEXEC, number as usize]) };
+    }
+}
+
 /// A pipe: its end to read and its end to write.
 pub(crate) fn pipe() -> Result<(Fd, Fd)> {
     let mut ends = [0_i32; 2];
