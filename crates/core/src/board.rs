@@ -12,7 +12,7 @@ use crate::task::{Act, Input, Sight, State, Stop};
 
 /// How many commands run at once when nobody says otherwise; more wait in line. Past this, a machine is thrashing, and
 /// a loop that starts tasks is more likely than a wish.
-pub const RUNNING_MAX: usize = 4096;
+pub const RUNNING_MAX: u32 = 4096;
 
 /// What the board has to know of a task.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -62,11 +62,6 @@ pub fn verdict(outcome: &Outcome, signal_name: impl Fn(i32) -> String) -> String
     }
 }
 
-/// Whether an ending that was shown to `reader` counts as heard by the `owner`: only to the owner itself.
-pub fn is_heard(owner: &str, reader: &str) -> bool {
-    owner == reader
-}
-
 /// The end of an output as quoted data: at most `budget` bytes of whole lines, each behind a bar, no control characters.
 ///
 /// The bar and the missing escapes keep output from ever looking like a status of ours.
@@ -231,11 +226,5 @@ mod tests {
         let (quote, stands_for) = quote_end("é".repeat(3000).as_bytes(), 100);
         assert!(quote.len() <= 100 && quote.starts_with("\n  | …é") && quote.ends_with('é'), "{quote}");
         assert_eq!(stands_for, quote.len() - "\n  | …".len());
-    }
-
-    #[test]
-    fn only_the_owner_hears() {
-        assert!(is_heard("a", "a"));
-        assert!(!is_heard("a", "default"));
     }
 }

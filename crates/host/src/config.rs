@@ -6,6 +6,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use ringback_core::retention;
 use serde::Deserialize;
 
 use crate::quantity::{self, QuantityError};
@@ -13,6 +14,9 @@ use crate::sink::{self, RawSink, Sink};
 
 /// Longest config file that is read, bytes: a config is a page, not a data file.
 const CONFIG_BYTES_MAX: u64 = 1 << 20;
+
+/// How long an output stays where its path says when nobody says otherwise: whoever was told of it has looked by then.
+const PACK_AFTER: Duration = Duration::from_hours(24);
 
 /// The settings, with their defaults filled in.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -23,6 +27,8 @@ pub struct Config {
     pub grace: Duration,
     /// Cap of one task's output on disk, bytes; 0 is none.
     pub max_output: u64,
+    /// How many bytes stay free on the disk of the home, 0 for none; nothing is a share of the disk.
+    pub free_space_floor: Option<u64>,
     /// How many tasks run at once; the others are queued.
     pub max_running: u32,
     /// What happens to callers that are more confined than the daemon.
@@ -31,6 +37,14 @@ pub struct Config {
     pub cgroup: Cgroup,
     /// How long ended tasks are kept when `prune` names no age.
     pub keep: Duration,
+    /// How many ended tasks are kept at most; 0 is no limit. Past it the oldest that were heard go.
+    pub keep_tasks: u64,
+    /// How much disk ended tasks take at most, bytes; 0 is no limit.
+    pub quota: u64,
+    /// How long after its end a task that was heard is let go by itself; nothing is never.
+    pub forget_after: Option<Duration>,
+    /// How long after its end the small output of a task moves into the database; nothing is never.
+    pub pack_after: Option<Duration>,
     /// The words of the shell that runs scripts.
     pub shell: String,
     /// How long an awaited task may be silent before its session is told; nothing is for ever.
@@ -65,12 +79,17 @@ impl Default for Config {
     fn default() -> Self {
         Self {
             default_timeout: None,
-            grace: Duration::from_secs(10),
-            max_output: 1 << 30,
-            max_running: 4096,
+            grace: Duration::from_millis(ringback_core::spec::GRACE_MS),
+            max_output: ringback_core::spec::OUTPUT_BYTES_MAX,
+            free_space_floor: None,
+            max_running: ringback_core::board::RUNNING_MAX,
             confined: Confined::Refuse,
             cgroup: Cgroup::Auto,
-            keep: Duration::from_hours(7 * 24),
+            keep: Duration::from_millis(retention::KEEP_MS),
+            keep_tasks: retention::KEEP_COUNT,
+            quota: retention::QUOTA_BYTES,
+            forget_after: None,
+            pack_after: Some(PACK_AFTER),
             shell: "sh".to_owned(),
             stall_after: Some(Duration::from_millis(ringback_core::watch::STALL_MS)),
             sinks: Vec::new(),
@@ -115,7 +134,8 @@ impl ConfigError {
         match self {
             Self::Read { path, .. } => format!("make {} readable, or move it away to use the defaults", path.display()),
             Self::Invalid { .. } | Self::Value { .. } => {
-                "known keys: default_timeout, grace, max_output, max_running, confined, cgroup, keep, shell, stall_after, [[sink]]"
+                "known keys: default_timeout, grace, max_output, free_space_floor, max_running, confined, cgroup, keep, keep_tasks, quota, \
+                 forget_after, pack_after, shell, stall_after, [[sink]]"
                     .to_owned()
             }
         }
@@ -128,10 +148,15 @@ struct Raw {
     default_timeout: Option<String>,
     grace: Option<String>,
     max_output: Option<String>,
+    free_space_floor: Option<String>,
     max_running: Option<u32>,
     confined: Option<Confined>,
     cgroup: Option<Cgroup>,
     keep: Option<String>,
+    keep_tasks: Option<u64>,
+    quota: Option<String>,
+    forget_after: Option<String>,
+    pack_after: Option<String>,
     shell: Option<String>,
     stall_after: Option<String>,
     sink: Vec<RawSink>,
@@ -169,29 +194,29 @@ impl Config {
         let raw: Raw = toml::from_str(text)
             .map_err(|error| ConfigError::Invalid { path: path.to_owned(), message: located(text, &error) })?;
         let defaults = Self::default();
-        let value = |key, result: Result<_, QuantityError>| {
-            result.map_err(|error| ConfigError::Value { path: path.to_owned(), key, message: error.to_string() })
-        };
+        let wrong =
+            |key, error: QuantityError| ConfigError::Value { path: path.to_owned(), key, message: error.to_string() };
         let time = |key, text: Option<String>| match text {
-            Some(text) => value(key, quantity::duration(&text)).map(Some),
+            Some(text) => quantity::duration(&text).map(Some).map_err(|error| wrong(key, error)),
             None => Ok(None),
         };
-        let max_output = match raw.max_output {
-            Some(text) => quantity::size(&text).map_err(|error| ConfigError::Value {
-                path: path.to_owned(),
-                key: "max_output",
-                message: error.to_string(),
-            })?,
-            None => defaults.max_output,
+        let size = |key, text: Option<String>| match text {
+            Some(text) => quantity::size(&text).map(Some).map_err(|error| wrong(key, error)),
+            None => Ok(None),
         };
         Ok(Self {
             default_timeout: time("default_timeout", raw.default_timeout)?.filter(|limit| !limit.is_zero()),
             grace: time("grace", raw.grace)?.unwrap_or(defaults.grace),
-            max_output,
+            max_output: size("max_output", raw.max_output)?.unwrap_or(defaults.max_output),
+            free_space_floor: size("free_space_floor", raw.free_space_floor)?,
             max_running: raw.max_running.unwrap_or(defaults.max_running).max(1),
             confined: raw.confined.unwrap_or_default(),
             cgroup: raw.cgroup.unwrap_or_default(),
             keep: time("keep", raw.keep)?.unwrap_or(defaults.keep),
+            keep_tasks: raw.keep_tasks.unwrap_or(defaults.keep_tasks),
+            quota: size("quota", raw.quota)?.unwrap_or(defaults.quota),
+            forget_after: time("forget_after", raw.forget_after)?.filter(|age| !age.is_zero()),
+            pack_after: time("pack_after", raw.pack_after)?.or(defaults.pack_after).filter(|age| !age.is_zero()),
             shell: raw.shell.filter(|shell| !shell.trim().is_empty()).unwrap_or(defaults.shell),
             stall_after: match time("stall_after", raw.stall_after)? {
                 Some(after) => Some(after).filter(|after| !after.is_zero()),
@@ -230,16 +255,21 @@ mod tests {
     fn an_empty_config_is_the_defaults_and_a_full_one_is_read() {
         assert_eq!(check(""), Ok(Config::default()));
         let config = check(
-            "default_timeout = '1h'\ngrace = '3s'\nmax_output = '10MiB'\nmax_running = 7\nconfined = 'allow'\ncgroup = 'off'\nkeep = '1d'\nshell = 'bash -e'\nstall_after = '0s'",
+            "default_timeout = '1h'\ngrace = '3s'\nmax_output = '10MiB'\nfree_space_floor = '2GiB'\nmax_running = 7\nconfined = 'allow'\ncgroup = 'off'\nkeep = '1d'\nkeep_tasks = 9\nquota = '1GiB'\nforget_after = '2d'\npack_after = '0'\nshell = 'bash -e'\nstall_after = '0s'",
         );
         let expected = Config {
             default_timeout: Some(Duration::from_hours(1)),
             grace: Duration::from_secs(3),
             max_output: 10 << 20,
+            free_space_floor: Some(2 << 30),
             max_running: 7,
             confined: Confined::Allow,
             cgroup: Cgroup::Off,
             keep: Duration::from_hours(24),
+            keep_tasks: 9,
+            quota: 1 << 30,
+            forget_after: Some(Duration::from_hours(48)),
+            pack_after: None,
             shell: "bash -e".to_owned(),
             stall_after: None,
             sinks: Vec::new(),

@@ -4,8 +4,9 @@
 
 use ringback_core::id::{Prefix, TaskId};
 use ringback_core::notice::Kind;
+use ringback_core::retention::Kept;
 use ringback_host::store::{
-    Ack, Asked, Claim, Facts, Found, NoticeIn, Page, Record, Store, StoreError, StoredOutcome, StoredWatch,
+    Ack, Asked, Claim, Facts, Found, NoticeIn, Packed, Page, Record, Store, StoreError, StoredOutcome, StoredWatch,
 };
 use ringback_host::wire::Sighting;
 
@@ -34,7 +35,7 @@ fn conclude(n: u64, session: &str, code: i32) -> Record {
 }
 
 fn close(n: u64) -> Record {
-    Record::Close { id: id(n), facts: None }
+    Record::Close { id: id(n), facts: None, disk_bytes: 100 * n }
 }
 
 fn open() -> (tempfile::TempDir, Store) {
@@ -184,17 +185,62 @@ fn pages_are_newest_first_and_end() {
 }
 
 #[test]
-fn prune_finds_only_what_is_closed_heard_old_and_not_among_the_newest() {
+fn how_much_a_session_has_not_heard_is_bounded_from_above_without_counting() {
+    let (_dir, mut store) = open();
+    assert_eq!(store.unheard_at_most("s").unwrap(), 0);
+    for n in 1..=4 {
+        store.write(&[insert(n, "s"), conclude(n, "s", 0)]).unwrap();
+    }
+    assert_eq!(store.unheard_at_most("s").unwrap(), 4);
+    store.write(&[Record::Ack { session: "s".into(), which: Ack::One(2) }]).unwrap();
+    assert_eq!((store.unheard_at_most("s").unwrap(), store.unheard(Some("s")).unwrap()), (4, 3));
+    store.write(&[Record::Ack { session: "s".into(), which: Ack::UpTo(3) }]).unwrap();
+    assert_eq!(store.unheard_at_most("s").unwrap(), 1);
+    store.write(&[Record::Ack { session: "s".into(), which: Ack::UpTo(4) }]).unwrap();
+    assert_eq!(store.unheard_at_most("s").unwrap(), 0);
+}
+
+#[test]
+fn the_oldest_are_found_in_the_order_of_their_ends_and_what_is_kept_is_counted() {
     let (_dir, mut store) = open();
     for n in 1..=3 {
         store.write(&[insert(n, "s"), conclude(n, "s", 0), close(n)]).unwrap();
     }
     store.write(&[insert(4, "s"), conclude(4, "s", 0)]).unwrap();
-    store.write(&[Record::Ack { session: "s".into(), which: Ack::UpTo(2) }]).unwrap();
-    let ids = |ended_ms, keep| store.prunable(ended_ms, keep).unwrap().iter().map(|row| row.id).collect::<Vec<_>>();
-    assert_eq!(ids(5000, 0), [id(1), id(2)]);
-    assert_eq!(ids(4999, 0), []);
-    assert_eq!(ids(5000, 3), []);
+    store.write(&[Record::Ack { session: "s".into(), which: Ack::UpTo(1) }]).unwrap();
+    let first = (i64::MIN, 0);
+    let all = store.oldest(first, 9, false).unwrap();
+    let seen: Vec<_> = all.iter().map(|row| (row.id, row.disk_bytes, row.unheard)).collect();
+    assert_eq!(seen, [(id(1), 100, false), (id(2), 200, true), (id(3), 300, true)]);
+    let after = (all[0].ended_ms, all[0].seq);
+    assert_eq!(store.oldest(after, 1, false).unwrap(), all[1..2], "page by page, also within one millisecond");
+    assert_eq!(store.oldest(first, 9, true).unwrap(), all[..1]);
+    assert_eq!(store.kept().unwrap(), Kept { count: 3, bytes: 600 });
+    store.write(&[Record::Remove { id: id(1) }]).unwrap();
+    assert_eq!(store.kept().unwrap(), Kept { count: 2, bytes: 500 });
+}
+
+#[test]
+fn a_packed_output_comes_back_and_goes_with_its_task() {
+    let (_dir, mut store) = open();
+    for n in 1..=3 {
+        store.write(&[insert(n, "s"), conclude(n, "s", 0), close(n)]).unwrap();
+    }
+    assert_eq!(store.oldest_unpacked().unwrap(), Some(5000));
+    let packed = Packed { output: Some(b"text\n".to_vec()), index: vec![1, 2], disk_bytes: 7 };
+    let boxed = |packed: &Packed| Some(Box::new(packed.clone()));
+    store
+        .write(&[Record::Pack { id: id(1), packed: boxed(&packed) }, Record::Pack { id: id(2), packed: None }])
+        .unwrap();
+    let rows = store.unpacked(5000, 9).unwrap();
+    assert_eq!(rows.iter().map(|row| row.id).collect::<Vec<_>>(), [id(3)]);
+    assert_eq!(store.packed(id(1)).unwrap().map(|found| found.output), Some(packed.output.clone()));
+    assert!(store.task(id(1)).unwrap().unwrap().packed && !store.task(id(2)).unwrap().unwrap().packed);
+    assert_eq!(store.kept().unwrap(), Kept { count: 3, bytes: 507 });
+    let folders = store.ids(Prefix { low: id(0), high: id(9) }).unwrap();
+    assert_eq!(folders.into_iter().collect::<Vec<_>>(), [id(2), id(3)]);
+    store.write(&[Record::Remove { id: id(1) }]).unwrap();
+    assert_eq!(store.packed(id(1)).unwrap(), None);
 }
 
 #[test]

@@ -4,8 +4,9 @@
 //! through the socket, and must not become the one whose daemon serves everybody. Both questions are answered from
 //! `/proc`, by comparing what the kernel says of two processes.
 //!
-//! **Peer against daemon** ([`Confinement::beyond`]): other user, other namespace (user, mount, pid, net), a seccomp
-//! filter more, `no_new_privs`. The peer is read while its pidfd is held, so a reused pid cannot lend its freedom.
+//! **Peer against daemon** ([`Confinement::beyond`]): other user, other namespace (user, mount, pid, net), another root
+//! folder (chroot), a seccomp filter more, `no_new_privs`, a capability or a group less. The peer is read while its pidfd
+//! is held, so a reused pid cannot lend its freedom.
 //!
 //! **A first caller against its surroundings** ([`own_is_confined`]): there is no daemon to compare with, so pid 1 of the
 //! visible `/proc` stands for "an ordinary process here".
@@ -16,15 +17,20 @@
 //! | root in a container, `docker exec`, a hardened pod | pid 1 has the same filter, `no_new_privs`, namespaces | free |
 //! | rootless container | a user namespace of many ids, the same as pid 1's | free |
 //! | Landlock or seccomp shell (both set `no_new_privs`) | flags that init does not have | confined |
+//! | `capsh --drop`, `setpriv --bounding-set` | a bounding set smaller than init's | confined |
+//! | chroot(8) with a `/proc` of the machine | another root folder than pid 1, where that may be read | confined |
 //! | bubblewrap, host pids visible | `no_new_privs`, other mount ids, uid map or network files than pid 1, pid numbers of its own | confined |
 //! | bubblewrap with its own pid namespace | pid 1 is as confined as we, but it is the sandbox's own program, or the user namespace holds a single id, as only an unprivileged process makes for itself | confined |
 //! | container with the host's pids (`--pid=host`) | other mount ids than pid 1 | confined: it is, compared with what it sees |
 //!
-//! Not seen: Landlock put on by a process with `CAP_SYS_ADMIN` and no `no_new_privs`; a sandbox whose pid 1 is confined
+//! Not seen: Landlock, which shows nowhere in `/proc` but comes with `no_new_privs`, unless a process with `CAP_SYS_ADMIN`
+//! put it on; a sandbox whose pid 1 is confined
 //! just like us and has neither mark; flags of one thread alone (threads share their memory, so no boundary runs
 //! between them); an already connected socket that somebody outside hands in.
 
-use std::{fs, io, os::unix::fs::MetadataExt as _};
+use std::{fs, io, io::Read as _, os::fd::OwnedFd, os::unix::fs::MetadataExt as _};
+
+use rustix::fs::{AtFlags, Mode, OFlags};
 
 use crate::{pidfd::PidFd, socket::Peer};
 
@@ -35,6 +41,9 @@ const NAMESPACES: [(&str, &str); 4] = [
     ("pid", "it is in another pid namespace"),
     ("net", "it is in another network namespace"),
 ];
+const OTHER_ROOT: &str = "it is in another root folder (chroot)";
+const FEWER_CAPABILITIES: &str = "it has fewer capabilities";
+const FEWER_GROUPS: &str = "it is in fewer groups";
 const FILTERED: &str = "it is under a seccomp filter";
 const NO_NEW_PRIVS: &str = "it may gain no privileges (no_new_privs)";
 /// Programs that are pid 1 only inside a sandbox they have made, as `/proc/1/comm` (15 bytes) shows them.
@@ -45,8 +54,14 @@ const SANDBOX_INITS: [&str; 4] = ["bwrap", "firejail", "nsjail", "codex-linux-sa
 pub struct Confinement {
     uid: u32,
     /// Identity of each of [`NAMESPACES`], such as `mnt:[4026531841]`.
-    namespaces: [String; 4],
+    namespaces: [Vec<u8>; 4],
+    /// Device and inode of its root folder.
+    root: (u64, u64),
     flags: Flags,
+    /// What it may do beyond its user (capabilities(7)): permitted and effective.
+    capabilities: [u64; 2],
+    /// Its effective group and its supplementary ones, in order.
+    groups: Vec<u32>,
 }
 
 /// The lines of `/proc/PID/status` that confine (proc(5)).
@@ -57,6 +72,8 @@ struct Flags {
     seccomp_mode: u32,
     /// How many filters; 0 also on kernels before 5.9, which do not count them.
     seccomp_filters: u32,
+    /// The capabilities that it can ever have (`CapBnd`).
+    bounding: u64,
 }
 
 impl Flags {
@@ -66,6 +83,8 @@ impl Flags {
             Some(FILTERED)
         } else if self.no_new_privs && !other.no_new_privs {
             Some(NO_NEW_PRIVS)
+        } else if other.bounding & !self.bounding != 0 {
+            Some(FEWER_CAPABILITIES)
         } else {
             None
         }
@@ -98,28 +117,71 @@ impl Confinement {
         if hold.has_ended()? { Err(io::ErrorKind::NotFound.into()) } else { Ok(found) }
     }
 
+    /// One look at each of six names, all below one descriptor: what a caller costs is counted in these.
     fn of_entry(entry: &str) -> io::Result<Self> {
-        let status = crate::identity::read_entry(&format!("{entry}/status"))?;
-        let status = String::from_utf8_lossy(&status);
-        let mut namespaces = [const { String::new() }; 4];
+        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let entry = rustix::fs::open(entry, flags, Mode::empty()).map_err(gone)?;
+        let status = status(&entry)?;
+        let mut namespaces = [const { Vec::new() }; 4];
         for ((kind, _), place) in NAMESPACES.iter().zip(&mut namespaces) {
-            *place = namespace(entry, kind)?;
+            *place = namespace(&entry, kind)?;
         }
-        let uid = uid(&status).ok_or(io::ErrorKind::InvalidData)?;
-        Ok(Self { uid, namespaces, flags: flags(&status) })
+        let root = rustix::fs::statat(&entry, "root", AtFlags::empty()).map_err(gone)?;
+        let invalid = || io::Error::from(io::ErrorKind::InvalidData);
+        let uid = effective(&status, "Uid").ok_or_else(invalid)?;
+        let mut groups: Vec<u32> = effective(&status, "Gid").into_iter().collect();
+        groups.extend(
+            value(&status, "Groups").unwrap_or("").split_ascii_whitespace().filter_map(|id| id.parse::<u32>().ok()),
+        );
+        groups.sort_unstable();
+        let capabilities = ["CapPrm", "CapEff"].map(|name| mask(&status, name));
+        Ok(Self { uid, namespaces, root: (root.st_dev, root.st_ino), flags: Flags::of(&status), capabilities, groups })
     }
 
     /// Why this one is more confined than `other`; nothing if it is not.
     pub fn beyond(&self, other: &Self) -> Option<&'static str> {
+        let lacks = |(ours, theirs): (&u64, &u64)| theirs & !ours != 0;
+        if let Some(why) = self.apart(other) {
+            Some(why)
+        } else if self.capabilities.iter().zip(&other.capabilities).any(lacks) {
+            Some(FEWER_CAPABILITIES)
+        } else if other.groups.iter().any(|group| self.groups.binary_search(group).is_err()) {
+            Some(FEWER_GROUPS)
+        } else {
+            None
+        }
+    }
+
+    /// Why this one lives in another place than `other`, or in a sandbox that the other one is not in; nothing if it does
+    /// not. The same place with other rights, as after a new login, is none.
+    pub fn apart(&self, other: &Self) -> Option<&'static str> {
         if self.uid != other.uid {
             return Some("it runs as another user");
         }
         let mut pairs = NAMESPACES.iter().zip(self.namespaces.iter().zip(&other.namespaces));
         match pairs.find(|(_, (ours, theirs))| ours != theirs) {
             Some(((_, why), _)) => Some(why),
+            None if self.root != other.root => Some(OTHER_ROOT),
             None => self.flags.beyond(other.flags),
         }
     }
+}
+
+fn gone(error: rustix::io::Errno) -> io::Error {
+    crate::identity::gone(error.into())
+}
+
+/// The text of `status` below an entry of `/proc`.
+fn status(entry: &OwnedFd) -> io::Result<String> {
+    let file = rustix::fs::openat(entry, "status", OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty()).map_err(gone)?;
+    // One read is enough for all but a process with hundreds of groups.
+    let mut bytes = Vec::with_capacity(4096);
+    fs::File::from(file).read_to_end(&mut bytes).map_err(crate::identity::gone)?;
+    // Only the name of a program can be something else than ASCII.
+    Ok(match String::from_utf8(bytes) {
+        Ok(text) => text,
+        Err(error) => String::from_utf8_lossy(error.as_bytes()).into_owned(),
+    })
 }
 
 /// Why this process should not start a daemon for everybody; nothing if it is as free as its surroundings.
@@ -129,9 +191,10 @@ pub fn own_is_confined() -> Option<&'static str> {
         return Some("it cannot see the processes of the machine (/proc)");
     };
     let seen = Surroundings {
-        own: flags(&own),
-        init: flags(&init),
+        own: Flags::of(&own),
+        init: Flags::of(&init),
         other_namespace: other_namespace(),
+        other_root: other_root(),
         own_mounts: read("/proc/self/mountinfo"),
         init_mounts: read("/proc/1/mountinfo"),
         own_uid_map: read("/proc/self/uid_map"),
@@ -146,8 +209,15 @@ pub fn own_is_confined() -> Option<&'static str> {
 
 /// The first namespace that differs from init's, of those that we may compare.
 fn other_namespace() -> Option<&'static str> {
-    let differs = |kind: &str| Some(namespace("/proc/self", kind).ok()? != namespace("/proc/1", kind).ok()?);
+    let name = |who: &str, kind: &str| fs::read_link(format!("/proc/{who}/ns/{kind}")).ok();
+    let differs = |kind: &str| Some(name("self", kind)? != name("1", kind)?);
     NAMESPACES.iter().find(|(kind, _)| differs(kind) == Some(true)).map(|(_, why)| *why)
+}
+
+/// Whether our root folder is another one than init's, where we may compare them.
+fn other_root() -> bool {
+    let root = |who: &str| fs::metadata(format!("/proc/{who}/root/.")).ok().map(|root| (root.dev(), root.ino()));
+    root("self").zip(root("1")).is_some_and(|(own, init)| own != init)
 }
 
 /// What a process sees of itself and of pid 1.
@@ -155,6 +225,7 @@ struct Surroundings {
     own: Flags,
     init: Flags,
     other_namespace: Option<&'static str>,
+    other_root: bool,
     own_mounts: Option<String>,
     init_mounts: Option<String>,
     own_uid_map: Option<String>,
@@ -169,7 +240,9 @@ struct Surroundings {
 
 impl Surroundings {
     fn verdict(&self) -> Option<&'static str> {
-        self.own.beyond(self.init).or(self.other_namespace).or_else(|| self.other_maps()).or_else(|| self.sandbox())
+        let other_root = self.other_root.then_some(OTHER_ROOT);
+        let seen = self.own.beyond(self.init).or(self.other_namespace).or(other_root);
+        seen.or_else(|| self.other_maps()).or_else(|| self.sandbox())
     }
 
     /// Differences that show also where the links in `/proc/1/ns` may not be read.
@@ -222,23 +295,32 @@ fn network(entry: &str) -> Option<u64> {
     Some(fs::metadata(format!("{entry}/net/dev")).ok()?.ino())
 }
 
-fn namespace(entry: &str, kind: &str) -> io::Result<String> {
-    let link = fs::read_link(format!("{entry}/ns/{kind}")).map_err(crate::identity::gone)?;
-    Ok(link.to_string_lossy().into_owned())
+fn namespace(entry: &OwnedFd, kind: &str) -> io::Result<Vec<u8>> {
+    // As long as every such name: the call allocates for one that is longer.
+    let name = Vec::with_capacity(32);
+    Ok(rustix::fs::readlinkat(entry, format!("ns/{kind}"), name).map_err(gone)?.into_bytes())
 }
 
-fn flags(status: &str) -> Flags {
-    let number = |name: &str| value(status, name).and_then(|text| text.parse().ok()).unwrap_or(0);
-    Flags {
-        no_new_privs: number("NoNewPrivs") != 0,
-        seccomp_mode: number("Seccomp"),
-        seccomp_filters: number("Seccomp_filters"),
+impl Flags {
+    fn of(status: &str) -> Self {
+        let number = |name: &str| value(status, name).and_then(|text| text.parse().ok()).unwrap_or(0);
+        Self {
+            no_new_privs: number("NoNewPrivs") != 0,
+            seccomp_mode: number("Seccomp"),
+            seccomp_filters: number("Seccomp_filters"),
+            bounding: mask(status, "CapBnd"),
+        }
     }
 }
 
-/// The effective user: the second number of the line `Uid`.
-fn uid(status: &str) -> Option<u32> {
-    value(status, "Uid")?.split_ascii_whitespace().nth(1)?.parse().ok()
+/// The effective one of the four ids in a line: the second.
+fn effective(status: &str, name: &str) -> Option<u32> {
+    value(status, name)?.split_ascii_whitespace().nth(1)?.parse().ok()
+}
+
+/// A set of bits, in hexadecimal.
+fn mask(status: &str, name: &str) -> u64 {
+    value(status, name).and_then(|text| u64::from_str_radix(text, 16).ok()).unwrap_or(0)
 }
 
 fn value<'a>(status: &'a str, name: &str) -> Option<&'a str> {
@@ -258,6 +340,7 @@ mod tests {
             own: Flags::default(),
             init: Flags::default(),
             other_namespace: None,
+            other_root: false,
             own_mounts: Some("21 1 8:1 / / rw - ext4 /dev/sda rw\n30 21 0:5 / /proc rw - proc proc rw\n".into()),
             init_mounts: Some("21 1 8:1 / / rw - ext4 /dev/sda rw\n".into()),
             own_uid_map: Some(HOST_MAP.into()),
@@ -270,7 +353,7 @@ mod tests {
     }
 
     fn filtered(no_new_privs: bool, seccomp_filters: u32) -> Flags {
-        Flags { no_new_privs, seccomp_mode: if seccomp_filters > 0 { 2 } else { 0 }, seccomp_filters }
+        Flags { no_new_privs, seccomp_mode: if seccomp_filters > 0 { 2 } else { 0 }, seccomp_filters, bounding: 0 }
     }
 
     #[test]
@@ -305,6 +388,11 @@ mod tests {
         let own_mounts = Some("700 699 8:1 / / ro - ext4 /dev/sda rw\n".into());
         let mounts = Surroundings { own_mounts, ..free() };
         assert_eq!(mounts.verdict(), Some("it is in another mount namespace"));
+        let init = Flags { bounding: 0x1ff, ..Flags::default() };
+        let dropped = Surroundings { own: Flags { bounding: 0xff, ..init }, init, ..free() };
+        assert_eq!(dropped.verdict(), Some(FEWER_CAPABILITIES));
+        assert_eq!(Surroundings { own: init, ..free() }.verdict(), None, "more is no less");
+        assert_eq!(Surroundings { other_root: true, ..free() }.verdict(), Some(OTHER_ROOT));
         let one = Some("      1000       1000          1\n".to_string());
         let users = Surroundings { own_uid_map: one.clone(), ..free() };
         assert_eq!(users.verdict(), Some("it is in another user namespace"));
@@ -322,9 +410,10 @@ mod tests {
     #[test]
     fn fields_are_read_by_their_whole_name() {
         let status = "Name:\tx\nUid:\t1\t2\t3\t4\nNoNewPrivs:\t1\nSeccomp:\t2\nSeccomp_filters:\t3\n";
-        assert_eq!(flags(status), filtered(true, 3));
-        assert_eq!(uid(status), Some(2));
-        assert_eq!(flags("Name:\tx\n"), Flags::default());
+        assert_eq!(Flags::of(status), filtered(true, 3));
+        assert_eq!(effective(status, "Uid"), Some(2));
+        assert_eq!(Flags::of("Name:\tx\n"), Flags::default());
+        assert_eq!(mask("CapInh:\t0\nCapBnd:\t000001ffffffffff\n", "CapBnd"), 0x01ff_ffff_ffff);
     }
 
     /// This machine does not let us run a program that way.
@@ -358,12 +447,43 @@ mod tests {
             (&["unshare", "--mount"], "it is in another mount namespace"),
             (&["unshare", "--net"], "it is in another network namespace"),
             (&["unshare", "--user"], "it is in another user namespace"),
+            (&["setpriv", "--bounding-set", "-sys_boot"], FEWER_CAPABILITIES),
+            (&["setpriv", "--regid", "4321", "--clear-groups"], FEWER_GROUPS),
         ] {
             // Where this machine does not let us make the namespace, there is nothing to see.
             if let Ok(found) = beyond_of(wrap) {
                 assert_eq!(found, Some(why), "{wrap:?}");
             }
         }
+    }
+
+    #[test]
+    fn what_another_process_may_do_less_is_seen() {
+        let own = Confinement::own().unwrap();
+        let with = |change: fn(&mut Confinement)| {
+            let mut other = own.clone();
+            change(&mut other);
+            other
+        };
+        let able = with(|one| one.capabilities = [3, 3]);
+        for fewer in [[1, 1], [3, 1]] {
+            let weak = Confinement { capabilities: fewer, ..own.clone() };
+            assert_eq!(weak.beyond(&able), Some(FEWER_CAPABILITIES));
+            assert_eq!((able.beyond(&weak), weak.apart(&able)), (None, None), "it is in the same place");
+        }
+        let grouped = with(|one| one.groups = vec![4, 27]);
+        let alone = with(|one| one.groups = vec![27]);
+        assert_eq!((alone.beyond(&grouped), alone.apart(&grouped)), (Some(FEWER_GROUPS), None));
+        assert_eq!(grouped.beyond(&alone), None);
+        let jailed = with(|one| one.root.1 += 1);
+        assert_eq!((jailed.beyond(&own), jailed.apart(&own)), (Some(OTHER_ROOT), Some(OTHER_ROOT)));
+    }
+
+    #[test]
+    fn a_caller_in_another_root_folder_is_seen() {
+        // Only root may; elsewhere there is nothing to see.
+        let Ok(found) = beyond_of(&["unshare", "--root=/usr"]) else { return };
+        assert_eq!(found, Some(OTHER_ROOT));
     }
 
     #[test]

@@ -64,6 +64,24 @@ pub fn append(path: &Path) -> io::Result<File> {
     Ok(file)
 }
 
+/// Opens a file to read it: only a regular file with a single name. A link, a FIFO, or a file that has another name
+/// elsewhere was put there by somebody, and is [`io::ErrorKind::InvalidData`].
+pub fn open_regular(path: &Path) -> io::Result<File> {
+    // Non-blocking, so that a FIFO in its place cannot hold us up.
+    let flags = libc::O_NOFOLLOW | libc::O_CLOEXEC | libc::O_NONBLOCK;
+    let file = match OpenOptions::new().read(true).custom_flags(flags).open(path) {
+        Err(error) if error.raw_os_error() == Some(libc::ELOOP) => {
+            return Err(io::Error::new(io::ErrorKind::InvalidData, "it is a symbolic link, not a file"));
+        }
+        answer => answer?,
+    };
+    require_type(&file, FileType::RegularFile)?;
+    match file.metadata()?.nlink() {
+        0 | 1 => Ok(file),
+        _ => Err(io::Error::new(io::ErrorKind::InvalidData, "it has another name elsewhere (hard link)")),
+    }
+}
+
 /// Writes a file whole or not at all: into a new file beside it, then renamed over it.
 ///
 /// Safe against the death of the process; nothing is forced to the disk, so a power cut may leave the old or an empty one.
@@ -139,10 +157,25 @@ pub fn reserve(file: &File, len: u64) -> io::Result<()> {
     Ok(rustix::fs::fallocate(file, FallocateFlags::KEEP_SIZE, 0, len)?)
 }
 
+/// A file system, in bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Disk {
+    /// Its size.
+    pub size: u64,
+    /// How much of it we may still write.
+    pub free: u64,
+}
+
+/// The file system of `path`; nothing where it has no size of its own (statvfs(3)).
+pub fn disk(path: &Path) -> io::Result<Option<Disk>> {
+    let stat = rustix::fs::statvfs(path)?;
+    let bytes = |blocks: u64| blocks.saturating_mul(stat.f_frsize);
+    Ok((stat.f_blocks > 0).then(|| Disk { size: bytes(stat.f_blocks), free: bytes(stat.f_bavail) }))
+}
+
 /// How many bytes we may still write to the file system of `path`.
 pub fn free_bytes(path: &Path) -> io::Result<u64> {
-    let stat = rustix::fs::statvfs(path)?;
-    Ok(stat.f_bavail.saturating_mul(stat.f_frsize))
+    Ok(disk(path)?.map_or(u64::MAX, |disk| disk.free))
 }
 
 /// Whether what lies at `path` is kept in memory and so gone after a reboot (tmpfs or ramfs, statfs(2)).
@@ -212,6 +245,23 @@ pub(crate) fn is_socket(path: &Path) -> io::Result<Option<bool>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn only_a_file_that_nobody_put_there_is_read() {
+        let scratch = Scratch::new();
+        let path = |name: &str| scratch.path().join(name);
+        fs::write(path("file"), "x").unwrap();
+        assert_eq!(io::read_to_string(open_regular(&path("file")).unwrap()).unwrap(), "x");
+        symlink(path("file"), path("link")).unwrap();
+        fifo(&path("fifo")).unwrap();
+        fs::create_dir(path("folder")).unwrap();
+        fs::hard_link(path("file"), path("twin")).unwrap();
+        for name in ["link", "fifo", "folder", "twin", "file"] {
+            let error = open_regular(&path(name)).unwrap_err();
+            assert_eq!(error.kind(), io::ErrorKind::InvalidData, "{name}: {error}");
+        }
+        assert_eq!(open_regular(&path("none")).unwrap_err().kind(), io::ErrorKind::NotFound);
+    }
 
     #[test]
     fn where_nothing_can_be_made_the_error_is_told() {

@@ -64,6 +64,12 @@ pub fn raise_fd_limit() -> u64 {
     if answer == 0 { wanted } else { now.rlim_cur }
 }
 
+/// How many descriptors this process has open (`/proc/self/fd`).
+pub fn open_fds() -> io::Result<u64> {
+    // One of them is the listing's own.
+    Ok(fs::read_dir("/proc/self/fd")?.count().saturating_sub(1) as u64)
+}
+
 fn limits_of(number: libc::__rlimit_resource_t) -> io::Result<libc::rlimit> {
     let mut found = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
     // SAFETY: `found` is valid for the write; an unknown number gives EINVAL.

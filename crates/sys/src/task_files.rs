@@ -217,6 +217,7 @@ mod tests {
             args: 0,
             vars: 0,
             strings: 0,
+            free_min: 5,
         }
     }
 

@@ -244,6 +244,36 @@ fn a_full_disk_stops_nobody_and_what_is_lost_is_named() {
 }
 
 #[test]
+fn a_flood_on_a_small_disk_makes_room_for_everybody_else() {
+    let Some(mount) = Mount::new("tmpfs", "size=4m") else { return };
+    let in_mount = |script: &str, split: bool| {
+        let mut order = Order::sh(script).with(|head| {
+            (head.stdin, head.split, head.free_min) = (true, split, 1 << 20);
+        });
+        order.root = Some(mount.path().to_owned());
+        order.start()
+    };
+    let flood = in_mount("head -c 30000000 /dev/zero | tr '\\0' y; echo end; read _; exit 3", false);
+    flood.wait_for("a gap", |record| record.gaps_count > 0);
+    let small = in_mount("seq 1 2000; exit 4", true);
+    let record = small.wait_closed();
+    assert_eq!((code(&record), gaps(&record)), (Some(4), Vec::new()), "{record:?}");
+    let numbers: String = (1..=2000).map(|n| n.to_string() + "\n").collect();
+    assert!(small.text() == numbers && small.file("stdout") == numbers.as_bytes());
+
+    fs::write(flood.folder.join("stdin"), "\n").unwrap();
+    let record = flood.wait_closed();
+    assert_eq!((code(&record), record.output_bytes), (Some(3), 30_000_004), "{record:?}");
+    let [gap] = gaps(&record)[..] else { panic!("{record:?}") };
+    assert!(gap.why == GapWhy::NoSpace && gap.from > 0 && gap.to < 30_000_000, "{gap:?}");
+    let (output, from, to) = (flood.output(), usize::try_from(gap.from).unwrap(), usize::try_from(gap.to).unwrap());
+    assert!(output[..from].iter().chain(&output[to..30_000_000]).all(|byte| *byte == b'y'));
+    assert!(output.ends_with(b"end\n"));
+    let disk = rustix::fs::statvfs(mount.path()).unwrap();
+    assert!(disk.f_bavail * disk.f_frsize >= 512 << 10, "half of the floor is never touched");
+}
+
+#[test]
 fn without_holes_the_cap_holds_all_the_same() {
     let Some(mount) = Mount::new("ramfs", "mode=700") else { return };
     let (file, bytes) = noise(2 << 20);

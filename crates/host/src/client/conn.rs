@@ -25,11 +25,13 @@ pub(super) enum Broken {
 
 pub(super) struct Conn {
     stream: UnixStream,
+    /// An answer that came before the request was sent: a daemon that serves nobody more says so and hangs up.
+    early: Option<Answer>,
 }
 
 impl Conn {
     pub(super) fn new(stream: UnixStream) -> Self {
-        Self { stream }
+        Self { stream, early: None }
     }
 
     pub(super) fn stream(&self) -> &UnixStream {
@@ -40,11 +42,21 @@ impl Conn {
         let call = Outgoing { proto: PROTOCOL, version: VERSION, caller, request };
         let mut bytes = Vec::with_capacity(8 << 10);
         frame::encode(&call, &mut bytes).map_err(|error| Broken::Error(error.into()))?;
-        self.stream.write_all(&bytes).map_err(|error| if is_gone(&error) { Broken::BeforeSent } else { broken(error) })
+        match self.stream.write_all(&bytes) {
+            Ok(()) => Ok(()),
+            Err(error) if is_gone(&error) => {
+                self.early = Some(self.receive().map_err(|_| Broken::BeforeSent)?);
+                Ok(())
+            }
+            Err(error) => Err(broken(error)),
+        }
     }
 
     /// Most answers come with one read: each read more is a system call at every command.
     pub(super) fn receive(&mut self) -> Result<Answer, Broken> {
+        if let Some(answer) = self.early.take() {
+            return Ok(answer);
+        }
         let mut first = [0; FIRST_BYTES];
         let mut have = 0;
         while have < PREFIX_BYTES {
@@ -118,6 +130,20 @@ mod tests {
         let call: Call = frame::decode(&bytes[PREFIX_BYTES..]).unwrap();
         assert_eq!((call.proto, call.version.as_str(), call.caller), (PROTOCOL, VERSION, caller));
         assert!(matches!(call.request, Request::Show { id } if id == "abc"));
+    }
+
+    #[test]
+    fn a_refusal_that_comes_before_the_request_is_heard() {
+        let (ours, mut theirs) = UnixStream::pair().unwrap();
+        let fault = crate::wire::Fault { code: "too_many_clients".to_owned(), ..crate::wire::Fault::default() };
+        let answer = Answer { proto: PROTOCOL, version: VERSION.to_owned(), reply: crate::wire::Reply::Fault(fault) };
+        let mut bytes = Vec::new();
+        frame::encode(&answer, &mut bytes).unwrap();
+        theirs.write_all(&bytes).unwrap();
+        drop(theirs);
+        let mut conn = Conn::new(ours);
+        conn.send(&Caller::default(), &Request::Status).unwrap();
+        assert!(matches!(conn.receive(), Ok(Answer { reply: crate::wire::Reply::Fault(_), .. })));
     }
 
     #[test]

@@ -159,12 +159,6 @@ impl Client {
         }
     }
 
-    /// Says something that is not answered. A daemon that is gone does not hear it.
-    pub fn send(&mut self, request: &Request) {
-        // The only such request is `Heard`; unsaid, the notice is offered again, which is the safe side.
-        let _unheard = self.conn.send(&self.caller, request);
-    }
-
     /// The process id of the daemon.
     pub fn daemon_pid(&self) -> Result<i32, ClientError> {
         Ok(ringback_sys::socket::peer(self.conn.stream())?.pid)
@@ -277,7 +271,7 @@ impl Client {
             // It cannot be seen from here, for example from another pid namespace: the daemon judges us instead.
             return Ok(());
         };
-        match theirs.beyond(&ours) {
+        match theirs.apart(&ours) {
             // Two places that differ look confined to each other. If the sandbox is ours, the daemon says so itself.
             Some(what) if own_is_confined().is_none() => Err(ClientError::DaemonConfined { what: what.to_owned() }),
             _ => Ok(()),
@@ -327,7 +321,6 @@ fn may_repeat(request: &Request) -> bool {
         | Request::Retry { .. }
         | Request::Signal { .. }
         | Request::Send { .. }
-        | Request::Heard { .. }
         | Request::Remove { .. }
         | Request::Prune { .. }
         | Request::Stop => false,

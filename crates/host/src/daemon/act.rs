@@ -13,6 +13,7 @@ use ringback_sys::{process, task_files};
 
 use super::crash::{armed, crash_point};
 use super::live::child;
+use super::round::Act;
 use super::{Daemon, folder, sight};
 use crate::store::row::start_error;
 
@@ -100,7 +101,7 @@ impl Daemon {
         self.orphans.remember(who, status);
         let task = self.lives.iter().find(|(_, live)| live.main_who == who).map(|(id, _)| *id);
         if let Some(id) = task {
-            self.request(id, &Request { ask: Ask::Witness, status, ..Request::default() });
+            self.round.act(Act::Request(id, Request { ask: Ask::Witness, status, ..Request::default() }));
         }
     }
 
@@ -178,6 +179,7 @@ impl Daemon {
         crash_point("daemon.before-delete");
         if let Err(error) = folder::delete(&self.dir(id)) {
             self.troubles.note(&format!("delete the folder of {id}"), &error);
+            self.sweep_again(id);
         }
         crash_point("daemon.after-delete");
     }

@@ -22,6 +22,8 @@ impl Daemon {
         self.apply(effects);
         self.adopt_sessions(boot)?;
         self.adopt_outbox();
+        self.begin_sweep();
+        self.plan_packing();
         self.close_round();
         self.sweep_cgroups();
         Ok(())

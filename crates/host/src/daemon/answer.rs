@@ -30,7 +30,10 @@ impl Daemon {
             Say::Acknowledged { first, count } => {
                 Ok(Reply::Acknowledged { count: self.round.acknowledged(first, count) })
             }
-            Say::Inbox { caller, limit, wait_ms } => match self.inbox(&caller.session, limit) {
+            Say::Inbox { caller, limit, wait_ms, .. } => match self.inbox(&caller.session, limit) {
+                Ok(Reply::Notices { notices, .. }) if notices.is_empty() && wait_ms > 0 && self.has_waits_enough() => {
+                    Err(self.too_many_waits())
+                }
                 Ok(Reply::Notices { notices, .. }) if notices.is_empty() && wait_ms > 0 => {
                     let due_ms = Some(process::monotonic_ms().saturating_add(wait_ms));
                     return self.waits.add(Wait { to, caller, what: What::Inbox { limit }, due_ms });
@@ -63,10 +66,7 @@ impl Daemon {
 
     /// Queues an answer.
     pub(super) fn reply(&mut self, to: Token, reply: Result<Reply, Fault>) {
-        // A client that has left needs no answer.
-        let Some(conn) = self.connections.get(to) else { return };
-        conn.answer(reply.unwrap_or_else(Reply::Fault));
-        if conn.has_input() {
+        if self.connections.answer(to, reply.unwrap_or_else(Reply::Fault)) {
             // What it asks next belongs to the next round: this one has been recorded already.
             self.round.resume(to);
         }
@@ -79,7 +79,9 @@ impl Daemon {
                 let page = Page { session: session.as_deref(), ended: *ended, before: *before, limit };
                 let rows = self.store.page(page).map_err(|error| store_fault(&error))?;
                 let next = rows.last().filter(|_| rows.len() == limit as usize).map(|row| row.seq);
-                let tasks = rows.into_iter().map(|row| self.object(&row, Detail::Brief)).collect();
+                let now = |row: Row| self.live_row(row.id).unwrap_or(row);
+                let rows: Vec<Row> = rows.into_iter().map(now).filter(|row| *ended || row.facts.is_none()).collect();
+                let tasks = rows.iter().map(|row| self.object(row, Detail::Brief)).collect();
                 Ok(Reply::Tasks { tasks, timed_out: false, next, faults: Vec::new() })
             }
             Request::Sessions => {
@@ -101,7 +103,7 @@ impl Daemon {
 
     fn task(&mut self, id: TaskId, detail: Detail) -> Result<TaskObject, Fault> {
         // A live task's row here is what the store has, or a commit ahead of it while the disk is full.
-        if let Some(row) = self.lives.get(&id).map(|live| live.row.clone()) {
+        if let Some(row) = self.live_row(id) {
             return Ok(self.object(&row, detail));
         }
         match self.store.task(id).map_err(|error| store_fault(&error))? {
@@ -128,12 +130,17 @@ impl Daemon {
         if object.state == "running" {
             object.progress = self.progress(&row, object.duration_ms);
         }
+        if row.packed {
+            let bytes = if detail == Detail::Full { self.store.packed(row.id).ok().flatten() } else { None };
+            view::pack(&mut object, bytes);
+        }
         object
     }
 
     fn inbox(&mut self, session: &str, limit: u32) -> Result<Reply, Fault> {
         let limit = limit.clamp(1, PAGE_MAX);
         let mut rows = self.store.notices(session, limit + 1).map_err(|error| store_fault(&error))?;
+        rows.extend(self.unwritten_notices(session));
         let more = rows.len() > limit as usize;
         rows.truncate(limit as usize);
         let notices = rows.into_iter().map(|row| self.notice(session, row)).collect();
@@ -170,6 +177,10 @@ impl Daemon {
             ended: self.store.ended_count().map_err(|error| store_fault(&error))?,
             unheard: self.store.unheard(None).map_err(|error| store_fault(&error))?,
             adopted: self.adopted,
+            kept_bytes: self.prunes.kept.bytes,
+            quota_bytes: self.config.quota,
+            freed_tasks: self.prunes.freed.count,
+            freed_bytes: self.prunes.freed.bytes,
             rss_bytes: process::rss_bytes().unwrap_or(0),
             keeper: self.image.word().to_owned(),
             trees: if self.cgroups.is_ok() { "cgroup" } else { "subreaper" }.to_owned(),

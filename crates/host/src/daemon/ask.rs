@@ -6,6 +6,7 @@ use mio::Token;
 use ringback_core::effect::Effect;
 use ringback_core::id::{Prefix, TaskId};
 use ringback_core::outcome::Cause;
+use ringback_core::retention::Rule;
 use ringback_core::task::{Input, Stop};
 use ringback_sys::form::record::Record as KeeperRecord;
 use ringback_sys::form::request::{Ask, Request as KeeperRequest};
@@ -51,19 +52,20 @@ impl Daemon {
             }
             claim @ Request::Claim { .. } => self.ask_claim(to, caller, claim),
             Request::Report { id, percent, text } => self.ask_report(to, &id, percent, text.as_deref()),
+            Request::Changes { .. } if self.has_waits_enough() => Err(self.too_many_waits()),
             Request::Changes { since } => {
                 self.changes.ask(to, since);
-                Ok(())
-            }
-            Request::Heard { tasks } => {
-                self.ask_heard(to, caller, &tasks);
                 Ok(())
             }
             Request::SessionEnd { session } => self.ask_session_end(to, caller, &session),
             Request::SessionWatch { session, pid } => self.ask_session_watch(to, &session, pid),
             Request::SessionLease { session, for_ms } => self.ask_session_lease(to, &session, for_ms),
             Request::Remove { ids } => self.ask_remove(to, &ids),
-            Request::Prune { older_than_ms, keep, dry_run } => self.ask_prune(to, older_than_ms, keep, dry_run),
+            Request::Prune { older_than_ms, keep, dry_run } => {
+                let rule = Rule { keep_ms: older_than_ms, keep_newest: keep.into() };
+                self.ask_prune(to, rule, dry_run);
+                Ok(())
+            }
             Request::Stop => {
                 self.leaving = true;
                 self.say(to, Say::Reply(Reply::Done));
@@ -126,7 +128,7 @@ impl Daemon {
     }
 
     /// Those of the tasks that there are, each once, and a word on each of the others. Nothing at all is a fault.
-    fn resolve_each(&self, texts: &[String]) -> Result<(Vec<TaskId>, Vec<Fault>), Fault> {
+    pub(super) fn resolve_each(&self, texts: &[String]) -> Result<(Vec<TaskId>, Vec<Fault>), Fault> {
         let (mut ids, mut faults) = (Vec::new(), Vec::new());
         for text in texts {
             match self.resolve(text) {
@@ -175,7 +177,8 @@ impl Daemon {
         let mut faults = Vec::new();
         for id in &ids {
             if self.board.get(*id).is_some_and(|entry| !entry.state.has_ended()) {
-                self.request(*id, &KeeperRequest { ask: Ask::Signal, signal, ..KeeperRequest::default() });
+                let request = KeeperRequest { ask: Ask::Signal, signal, ..KeeperRequest::default() };
+                self.round.act(Act::Request(*id, request));
             } else {
                 faults.push(Fault {
                     code: "already_ended".into(),
@@ -226,6 +229,9 @@ impl Daemon {
         for id in &ids {
             self.check_can_come(*id, until)?;
         }
+        if self.has_waits_enough() {
+            return Err(self.too_many_waits());
+        }
         let until = match until {
             wire::Until::End => Until::Ended,
             wire::Until::Ready => Until::Ready,
@@ -257,6 +263,22 @@ impl Daemon {
             message: format!("cannot tell when {id} {what}: it was started without {option}"),
             hint: Some(format!("start it with `ringback run {option} …`, or wait for its end")),
         })
+    }
+
+    /// Whether as many wait as may.
+    pub(super) fn has_waits_enough(&self) -> bool {
+        self.waits.len() + self.changes.len() >= self.places.waits
+    }
+
+    /// Nobody may wait where those who look and stop would find no place.
+    pub(super) fn too_many_waits(&self) -> Fault {
+        Fault {
+            code: "too_many_waits".into(),
+            message: format!("cannot wait: {} clients wait already, as many as there is place for", self.waits.len()),
+            hint: Some(
+                "look now and then (`ringback show ID`), or raise `ulimit -n` and `ringback daemon restart`".into(),
+            ),
+        }
     }
 
     /// The answer comes when the tasks have come that far.
@@ -302,7 +324,8 @@ impl Daemon {
         if let Some(seq) = after {
             self.round.records.push(Record::Ack { session: caller.session.clone(), which: Ack::UpTo(seq) });
         }
-        self.say(to, Say::Inbox { caller: caller.clone(), limit, wait_ms: wait_ms.unwrap_or(0) });
+        let acknowledges = after.is_some();
+        self.say(to, Say::Inbox { caller: caller.clone(), limit, wait_ms: wait_ms.unwrap_or(0), acknowledges });
     }
 
     fn ask_ack(&mut self, to: Token, caller: &Caller, mut which: Vec<Ack>, tasks: &[String]) -> Result<(), Fault> {
@@ -317,16 +340,6 @@ impl Daemon {
         self.round.records.extend(records);
         self.say(to, Say::Acknowledged { first, count });
         Ok(())
-    }
-
-    /// The caller has shown these endings. Only a task of its own session is thereby heard.
-    fn ask_heard(&mut self, to: Token, caller: &Caller, tasks: &[String]) {
-        for id in tasks.iter().filter_map(|text| TaskId::parse(text).ok()) {
-            self.round.records.push(Record::Ack { session: caller.session.clone(), which: Ack::Ending(id) });
-        }
-        if let Some(conn) = self.connections.get(to) {
-            conn.waiting = false;
-        }
     }
 
     fn ask_session_end(&mut self, to: Token, caller: &Caller, session: &str) -> Result<(), Fault> {
@@ -344,6 +357,13 @@ impl Daemon {
             message: format!("cannot watch process {pid}: it is not there"),
             hint: Some("give the pid of a living process, for example $PPID".into()),
         };
+        if self.endings.watched_len() >= self.places.witnesses {
+            return Err(Fault {
+                code: "too_many_watched".into(),
+                message: format!("cannot watch process {pid}: the daemon may open no more files"),
+                hint: Some("use a lease instead: `ringback session lease`; or raise `ulimit -n` for the daemon".into()),
+            });
+        }
         let who = identity::who(pid).map_err(|_| gone())?;
         if !self.watch(session, who) {
             return Err(gone());
@@ -362,45 +382,6 @@ impl Daemon {
         self.lease(session, until);
         self.say(to, Say::Session(session.to_owned()));
         Ok(())
-    }
-
-    fn ask_remove(&mut self, to: Token, texts: &[String]) -> Result<(), Fault> {
-        let (ids, mut faults) = self.resolve_each(texts)?;
-        let mut gone = Vec::new();
-        for id in ids {
-            if self.lives.contains_key(&id) {
-                faults.push(Fault {
-                    code: "still_alive".into(),
-                    message: format!("cannot remove {id}: it or something it started still lives"),
-                    hint: Some(format!("stop it first: `ringback kill {id}`")),
-                });
-            } else {
-                gone.push(id);
-            }
-        }
-        self.remove(to, &gone, faults, false);
-        Ok(())
-    }
-
-    fn ask_prune(&mut self, to: Token, older_than_ms: u64, keep: u32, dry_run: bool) -> Result<(), Fault> {
-        let before_ms = process::wall_ms().saturating_sub(i64::try_from(older_than_ms).unwrap_or(i64::MAX));
-        let rows = self.store.prunable(before_ms, keep).map_err(|error| store_fault(&error))?;
-        let ids: Vec<TaskId> = rows.iter().map(|row| row.id).collect();
-        self.remove(to, &ids, Vec::new(), dry_run);
-        Ok(())
-    }
-
-    fn remove(&mut self, to: Token, ids: &[TaskId], faults: Vec<Fault>, dry_run: bool) {
-        let mut bytes = 0;
-        for id in ids {
-            bytes += super::folder::disk_bytes(&self.dir(*id));
-            if !dry_run {
-                self.round.records.push(Record::Remove { id: *id });
-                self.round.act(Act::Delete(*id));
-            }
-        }
-        let ids = ids.iter().map(ToString::to_string).collect();
-        self.say(to, Say::Changed(Reply::Removed { ids, bytes, faults }));
     }
 
     /// The task that answers for a key that is taken.

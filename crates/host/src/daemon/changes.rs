@@ -17,6 +17,11 @@ impl Changes {
         self.at += 1;
     }
 
+    /// How many wait.
+    pub(super) fn len(&self) -> usize {
+        self.waiting.len()
+    }
+
     /// Somebody wants to know when the number is no longer this one.
     pub(super) fn ask(&mut self, to: Token, since: Option<u64>) {
         // A number of another daemon is never reached here: it is answered at once.

@@ -66,9 +66,11 @@ impl Daemon {
     /// What a claim of this round has got.
     pub(super) fn claimed_reply(&mut self, claim: &Claim) -> Result<Reply, Fault> {
         let (seqs, held_ms) = self.store.claimed(claim).map_err(|error| store_fault(&error))?;
-        let rows = self.store.notices(&claim.session, u32::MAX).map_err(|error| store_fault(&error))?;
-        let own = rows.into_iter().filter(|row| seqs.contains(&row.seq));
-        let notices = own.map(|row| self.notice(&claim.session, row)).collect();
+        let mut notices = Vec::new();
+        for seq in seqs {
+            let row = self.store.notice(&claim.session, seq).map_err(|error| store_fault(&error))?;
+            notices.extend(row.map(|row| self.notice(&claim.session, row)));
+        }
         Ok(Reply::Claimed { notices, held_ms })
     }
 }

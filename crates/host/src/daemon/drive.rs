@@ -68,7 +68,7 @@ impl Daemon {
             Some(Source::News) => self.take_news(),
             Some(Source::Keeper(id)) => self.round.keeper_gone(id),
             Some(Source::Watched) => self.watched_exit(token),
-            Some(Source::Stdin) => self.feed(token),
+            Some(Source::Stdin) => self.feed_more(token),
             Some(Source::Reports(id)) => self.reports.came(id),
             Some(Source::Outputs) => self.outputs_grew(),
             // Signals were taken; a token without a source belonged to something that this round has closed.
@@ -136,6 +136,13 @@ impl Daemon {
             self.answer_late(key);
         }
         self.takeovers_due(now_ms);
+        self.connections.drop_overdue(now_ms);
+        self.sweep_due(now_ms);
+        self.prune_some(now_ms);
+        self.pack_due(now_ms);
+        if self.accept_at_ms.is_some_and(|at_ms| at_ms <= now_ms) {
+            self.accept_all();
+        }
         self.watch_due(now_ms);
         self.reports_due(now_ms);
         self.outbox_due();
@@ -146,15 +153,22 @@ impl Daemon {
         let retry = self.round.retry_at_ms();
         let watches = self.watches.next_due().filter(|_| retry.is_none());
         let outbox = self.outbox.next_due().filter(|_| retry.is_none());
+        let prunes = self.prunes.next_due().filter(|_| retry.is_none());
+        let packing = self.pack_at_ms.filter(|_| retry.is_none());
         let times = [
             self.waits.next_due(),
             self.endings.next_due(),
             self.reports.next_due(),
             self.takeovers.first().map(|(at_ms, _)| *at_ms),
             self.leave_at_ms,
+            self.connections.next_due(),
+            self.accept_at_ms,
+            self.sweep.next_due(),
             retry,
             watches,
             outbox,
+            prunes,
+            packing,
         ];
         times.into_iter().flatten().min()
     }
@@ -182,7 +196,7 @@ impl Daemon {
                 self.is_held_again(id);
             }
             if record.phase == Phase::Started {
-                self.begin_feeds_of(id);
+                self.feed(id);
             }
             let input = if gone { Input::KeeperGone(sight) } else { Input::Saw(sight) };
             let effects = self.board.step(id, input);

@@ -43,8 +43,20 @@ pub(super) fn pipes(split: bool) -> &'static [&'static str] {
     if split { &["io.out", "io.err"] } else { &["io"] }
 }
 
+/// What the daemon adds to it.
+pub(super) struct About<'a> {
+    /// The task.
+    pub id: TaskId,
+    /// Its session.
+    pub session: &'a str,
+    /// What was asked.
+    pub asked: &'a Asked,
+    /// How many bytes stay free on the disk; 0 for no floor.
+    pub free_min: u64,
+}
+
 /// Writes what only the caller knows, before the task is recorded: a recorded task can always start.
-pub(super) fn prepare(dir: &Path, id: TaskId, session: &str, asked: &Asked, private: &Private) -> io::Result<()> {
+pub(super) fn prepare(dir: &Path, about: &About<'_>, private: &Private) -> io::Result<()> {
     files::private_dir(dir)?;
     let mut args = private.words.clone();
     if let Some(script) = &private.script {
@@ -53,12 +65,13 @@ pub(super) fn prepare(dir: &Path, id: TaskId, session: &str, asked: &Asked, priv
         args.push(path.into_os_string().as_bytes().to_vec());
     }
     let mut vars = private.env.clone();
-    set(&mut vars, "RINGBACK_ID", &id.to_string());
-    set(&mut vars, "RINGBACK_SESSION", session);
-    if asked.progress_fd {
+    set(&mut vars, "RINGBACK_ID", &about.id.to_string());
+    set(&mut vars, "RINGBACK_SESSION", about.session);
+    if about.asked.progress_fd {
         set(&mut vars, "RINGBACK_PROGRESS_FD", &spec::PROGRESS_FD.to_string());
     }
-    task_files::write_spec(dir, &SpecIn { head: head(id, asked, private), cwd: &asked.cwd, args: &args, vars: &vars })
+    let head = head(about, private);
+    task_files::write_spec(dir, &SpecIn { head, cwd: &about.asked.cwd, args: &args, vars: &vars })
 }
 
 /// Makes what else a keeper needs, when its time has come. What an earlier daemon made already stays.
@@ -94,6 +107,17 @@ pub(super) fn delete(dir: &Path) -> io::Result<()> {
     }
 }
 
+/// What the folder of a task takes beside its output: the folder, the spec, the record, the requests, each a block.
+const FOLDER_BYTES: u64 = 4 * 4096;
+
+/// How many bytes of disk the folder of an ended task takes, from the few files of it that may be large.
+pub(super) fn ended_bytes(dir: &Path, split: bool) -> u64 {
+    use std::os::unix::fs::MetadataExt as _;
+    let files: &[&str] = if split { &[OUTPUT, INDEX, "stdout", "stderr"] } else { &[OUTPUT, INDEX] };
+    let bytes = |name: &&str| fs::symlink_metadata(dir.join(name)).map_or(0, |meta| meta.blocks() * 512);
+    FOLDER_BYTES + files.iter().map(bytes).sum::<u64>()
+}
+
 /// How many bytes of disk a folder takes, as far as that can be seen.
 pub(super) fn disk_bytes(dir: &Path) -> u64 {
     use std::os::unix::fs::MetadataExt as _;
@@ -120,7 +144,8 @@ pub(super) fn private_of(dir: &Path) -> io::Result<Private> {
     })
 }
 
-fn head(id: TaskId, asked: &Asked, private: &Private) -> Head {
+fn head(about: &About<'_>, private: &Private) -> Head {
+    let asked = about.asked;
     let mut limits = [LIMIT_KEEP; LIMITS];
     for (place, limit) in limits.iter_mut().zip(&private.limits) {
         *place = *limit;
@@ -131,7 +156,7 @@ fn head(id: TaskId, asked: &Asked, private: &Private) -> Head {
         Leftovers::Wait => spec::Leftovers::Wait,
     };
     Head {
-        task: id.bits(),
+        task: about.id.bits(),
         leftovers,
         split: asked.split,
         stdin: asked.stdin,
@@ -147,6 +172,7 @@ fn head(id: TaskId, asked: &Asked, private: &Private) -> Head {
         args: 0,
         vars: 0,
         strings: 0,
+        free_min: about.free_min,
     }
 }
 
@@ -161,7 +187,7 @@ pub(super) fn tail(dir: &Path, length: u64, limit: usize) -> Vec<u8> {
     use std::os::unix::fs::FileExt as _;
     let want = usize::try_from(length).map_or(limit, |length| length.min(limit));
     let mut bytes = vec![0; want];
-    let read = fs::File::open(dir.join(OUTPUT)).and_then(|file| file.read_at(&mut bytes, length - want as u64));
+    let read = files::open_regular(&dir.join(OUTPUT)).and_then(|file| file.read_at(&mut bytes, length - want as u64));
     bytes.truncate(read.unwrap_or(0));
     bytes
 }

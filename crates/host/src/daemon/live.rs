@@ -29,6 +29,8 @@ pub(super) struct Live {
     pub told: bool,
     /// Whether nobody held its pipes for a while: what was in them then is gone, and nobody knows how much.
     pub unheld: bool,
+    /// Whether its stdin was closed.
+    pub stdin_closed: bool,
     /// Who the main process is, once it is known.
     pub main_who: Who,
     /// How often its keeper was replaced since one was last heard of.
@@ -48,9 +50,6 @@ pub(super) struct Held {
     /// Its place in the loop.
     pub token: Token,
 }
-
-/// How many descriptors are left to connections and files before second witnesses are no longer taken.
-const FDS_RESERVE: u64 = 512;
 
 /// How many ends of inherited processes are remembered: those of tasks whose keeper was killed a moment ago.
 const ORPHANS_MAX: usize = 4096;
@@ -86,6 +85,7 @@ impl Live {
             main: None,
             idle: Vec::new(),
             unheld: false,
+            stdin_closed: false,
             main_who: Who::default(),
             takeovers: 0,
             taken_over_ms: 0,
@@ -128,8 +128,13 @@ impl Daemon {
 
     /// Takes hold of a keeper, and of what may outlive it.
     pub(super) fn hold(&mut self, id: TaskId, keeper: Who) {
-        // One that is gone already has left a record that says how far it came.
-        let Ok(process) = PidFd::open(keeper) else { return self.round.keeper_gone(id) };
+        let process = match PidFd::open(keeper) {
+            Ok(process) => process,
+            // One that is gone already has left a record that says how far it came.
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return self.round.keeper_gone(id),
+            // Its next hint is the next chance.
+            Err(error) => return self.troubles.note(&format!("hold the keeper of {id}"), &error),
+        };
         let token = self.token(Source::Keeper(id));
         let fd = std::os::fd::AsRawFd::as_raw_fd(&process);
         let added = self.poll.registry().register(&mut mio::unix::SourceFd(&fd), token, mio::Interest::READABLE);
@@ -170,6 +175,7 @@ impl Daemon {
         live.main_who = main;
         if room && live.main.is_none() {
             live.main = PidFd::open(main).ok();
+            self.witnesses += usize::from(live.main.is_some());
         }
     }
 
@@ -179,11 +185,20 @@ impl Daemon {
         let Some(live) = self.lives.get_mut(&id).filter(|live| live.idle.is_empty() && room) else { return };
         let pipes = folder::pipes(live.row.asked.split).iter();
         live.idle = pipes.filter_map(|pipe| files::open_fifo_idle(&dir.join(pipe)).ok()).collect();
+        self.witnesses += live.idle.len();
     }
 
+    /// Whether there is a descriptor for one more that is useful, but that no task needs.
     pub(super) fn has_room(&self) -> bool {
-        let used = 4 * self.lives.len() as u64 + self.connections.len() as u64;
-        used + FDS_RESERVE < self.fds_max
+        self.witnesses < self.places.witnesses
+    }
+
+    /// Lets go of a task, and of everything that was held of it.
+    pub(super) fn drop_live(&mut self, id: TaskId) {
+        self.let_go(id);
+        if let Some(live) = self.lives.remove(&id) {
+            self.witnesses -= live.idle.len() + usize::from(live.main.is_some());
+        }
     }
 
     /// The status of a main process whose keeper did not see it: inherited and reaped by us, or kept by a pidfd.

@@ -9,13 +9,17 @@ mod answer;
 mod ask;
 mod changes;
 mod claim;
+mod connections;
 mod crash;
 mod drive;
 mod error;
 mod folder;
 mod live;
 mod outbox;
+mod pack;
 mod pattern;
+mod places;
+mod prune;
 mod report;
 mod report_pipe;
 mod round;
@@ -24,9 +28,13 @@ mod serve;
 mod sessions;
 mod sight;
 mod sighted;
+mod space;
 mod start;
 mod stdin;
+mod sweep;
 mod tell;
+mod troubles;
+mod unwritten;
 mod view;
 mod wait;
 mod watching;
@@ -51,14 +59,19 @@ use crate::config::Config;
 use crate::home::Home;
 use crate::store::Store;
 use changes::Changes;
+use connections::Connections;
 use live::{Live, Orphans};
 use outbox::Outbox;
+use places::Places;
+use prune::Prunes;
 use report::Usual;
 use report_pipe::ReportPipes;
 use round::Round;
-use serve::Connections;
 use sessions::Endings;
-use stdin::Feed;
+use space::Space;
+use stdin::Feeds;
+use sweep::Sweep;
+use troubles::Troubles;
 use wait::Waits;
 use watching::Watches;
 
@@ -67,6 +80,7 @@ struct Daemon {
     home: Home,
     config: Config,
     store: Store,
+    space: Space,
     board: Board,
     /// Every task that is not closed, by id: the same ones as on the board.
     lives: BTreeMap<TaskId, Live>,
@@ -87,7 +101,13 @@ struct Daemon {
     outbox: Outbox,
     /// Tells which of their outputs have grown.
     outputs: FilesWatch,
-    feeds: BTreeMap<Token, Feed>,
+    /// What is to be written to stdins.
+    feeds: Feeds,
+    /// Folders that a crash may have left.
+    sweep: Sweep,
+    prunes: Prunes,
+    /// When outputs are packed next.
+    pack_at_ms: Option<u64>,
     /// Tells live views that there is something new.
     changes: Changes,
     /// Where commands report their progress.
@@ -102,7 +122,14 @@ struct Daemon {
     troubles: Troubles,
     started_ms: i64,
     adopted: u64,
-    fds_max: u64,
+    /// For how many of each there are descriptors.
+    places: Places,
+    /// How many of them hold what outlasts a killed keeper.
+    witnesses: usize,
+    /// Given up to answer a client for whom there is no descriptor.
+    spare: Option<File>,
+    /// When clients are accepted again that could not be.
+    accept_at_ms: Option<u64>,
     /// Tasks whose keeper is to be replaced, and when: not at once if it died just after its start.
     takeovers: BTreeSet<(u64, TaskId)>,
     leaving: bool,
@@ -130,28 +157,6 @@ enum Source {
     Stdin,
     /// This task has reported its progress.
     Reports(TaskId),
-}
-
-/// How many troubles are remembered: enough to see a pattern, not a log.
-const TROUBLES_MAX: usize = 32;
-
-/// What went wrong and is nobody's answer: shown by `daemon status`, kept in the log.
-struct Troubles {
-    log: File,
-    recent: Vec<String>,
-}
-
-impl Troubles {
-    fn note(&mut self, act: &str, error: &dyn std::fmt::Display) {
-        use std::io::Write as _;
-        let line = format!("{} cannot {act}: {error}", view::time(ringback_sys::process::wall_ms()));
-        // A log that cannot be written is no reason to stop serving.
-        let _ = writeln!(self.log, "{line}");
-        if self.recent.len() == TROUBLES_MAX {
-            self.recent.remove(0);
-        }
-        self.recent.push(line);
-    }
 }
 
 impl Daemon {

@@ -164,6 +164,8 @@ mod tests {
             facts: Some(Facts { outcome, duration_ms: Some(took_ms), ..Facts::default() }),
             stop: None,
             watch: StoredWatch::default(),
+            disk_bytes: 0,
+            packed: false,
         }
     }
 

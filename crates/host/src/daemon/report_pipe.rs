@@ -63,6 +63,7 @@ impl Daemon {
         if let Err(error) = self.poll.registry().register(&mut SourceFd(&file.as_raw_fd()), token, Interest::READABLE) {
             self.troubles.note(&format!("watch the reports of {id}"), &error);
         }
+        self.witnesses += 1;
         self.reports.all.insert(id, Pipe { file, token, rest: Vec::new(), read_ms: 0 });
         self.reports.came(id);
     }
@@ -92,6 +93,7 @@ impl Daemon {
     /// A task reports no more.
     pub(super) fn end_reports(&mut self, id: TaskId) {
         let Some(pipe) = self.reports.all.remove(&id) else { return };
+        self.witnesses -= 1;
         self.sources.remove(&pipe.token);
         let _ = self.poll.registry().deregister(&mut SourceFd(&pipe.file.as_raw_fd()));
         self.reports.by_time.retain(|(_, other)| *other != id);

@@ -7,18 +7,17 @@ use mio::Token;
 use ringback_core::effect::Effect;
 use ringback_core::id::TaskId;
 use ringback_core::notice::{self, Kind};
-use ringback_core::outcome::{Cause, Outcome};
+use ringback_core::outcome::Outcome;
+use ringback_core::retention::Kept;
 use ringback_core::task::Stop;
+use ringback_sys::form::request::Request;
 use ringback_sys::{process, signals};
 
 use super::crash::crash_point;
 use super::tell::{Say, Tell};
 use super::{Daemon, sight, view};
-use crate::store::{OutboxRow, Record, StoreError, StoredStop};
+use crate::store::{OutboxRow, Record, StoredStop};
 use crate::wire::{Fault, Reply};
-
-/// How long after a failed commit it is tried again, milliseconds: a full disk does not empty itself faster.
-const RETRY_MS: u64 = 1000;
 
 /// What is to be performed.
 #[derive(Default)]
@@ -26,13 +25,19 @@ pub(super) struct Round {
     looks: BTreeMap<TaskId, bool>,
     /// To be written, all or nothing.
     pub records: Vec<Record>,
-    acts: Vec<Act>,
+    /// To be done once it is written.
+    pub acts: Vec<Act>,
     /// To be answered once it is written.
     pub tells: Vec<Tell>,
     sighted: Vec<(TaskId, Kind)>,
-    concluded: Vec<TaskId>,
-    closed: Vec<TaskId>,
-    retry_at_ms: Option<u64>,
+    /// Tasks that have their outcome, until that was told.
+    pub concluded: Vec<TaskId>,
+    /// Tasks whose tree is gone, until they are let go.
+    pub closed: Vec<TaskId>,
+    /// When a failed commit is tried again.
+    pub retry_at_ms: Option<u64>,
+    /// Why the last commit failed.
+    pub fault: Option<Fault>,
     hurried: bool,
     resumed: Vec<Token>,
     acknowledged: Vec<u64>,
@@ -46,8 +51,10 @@ pub(super) enum Act {
     TakeOver(TaskId),
     /// Hand a stop to the keeper.
     Press(TaskId, Stop),
-    /// Delete the folder of a removed task.
-    Delete(TaskId),
+    /// Ask the keeper for something else.
+    Request(TaskId, Request),
+    /// Delete the folder of a task that needs none any more, and count what is gone.
+    Delete(TaskId, Kept),
     /// Send a notice to a sink.
     Deliver(Box<OutboxRow>),
 }
@@ -131,7 +138,11 @@ impl Daemon {
                 Act::Launch(id) => self.launch(id),
                 Act::TakeOver(id) => self.take_over(id),
                 Act::Press(id, stop) => self.press(id, &stop),
-                Act::Delete(id) => self.delete(id),
+                Act::Request(id, request) => self.request(id, &request),
+                Act::Delete(id, gone) => {
+                    self.delete(id);
+                    self.prunes.count_gone(gone);
+                }
                 Act::Deliver(row) => self.deliver(&row),
             }
         }
@@ -166,64 +177,20 @@ impl Daemon {
 
     fn record_all(&mut self) {
         let records = mem::take(&mut self.round.records);
-        match self.store.write(&records) {
+        match self.write(&records) {
             Ok(acknowledged) => {
                 self.changes.note();
                 self.round.retry_at_ms = None;
+                self.prunes.heard(&acknowledged);
                 self.round.acknowledged = acknowledged;
+                for id in &self.round.concluded {
+                    if let Some(live) = self.lives.get_mut(id) {
+                        live.told = true;
+                    }
+                }
             }
             Err(error) => self.keep_unwritten(records, &error),
         }
-    }
-
-    /// The disk is full, or worse. What clients asked for is refused; what the machine did is kept and tried again.
-    fn keep_unwritten(&mut self, records: Vec<Record>, error: &StoreError) {
-        if self.round.retry_at_ms.is_none() {
-            self.troubles.note("write to the database", error);
-        }
-        let fault = Fault {
-            code: if error.is_space() { "store_full" } else { "store_failed" }.into(),
-            message: format!("cannot record it: {}", with_cause(error)),
-            hint: Some("free some space, for example by `ringback prune`, and ask again".into()),
-        };
-        for record in records {
-            match record {
-                Record::Insert { id, .. } => self.uninsert(id),
-                Record::Conclude { .. }
-                | Record::Close { .. }
-                | Record::Stop { .. }
-                | Record::Notice(_)
-                | Record::Post(_)
-                | Record::Watched { .. }
-                // What these say is so already in this process; a new one must find it too.
-                | Record::Lease { .. }
-                | Record::Watch { .. }
-                | Record::SessionLease { .. } => self.round.records.push(record),
-                Record::Ack { .. } | Record::Claim(_) | Record::Remove { .. } => {}
-            }
-        }
-        self.round.acts.retain(|act| !matches!(act, Act::Delete(_) | Act::Deliver(_)));
-        self.forget_deliveries();
-        // If nothing is left to be written, nothing is held up.
-        let waits = !self.round.records.is_empty();
-        self.round.retry_at_ms = waits.then(|| process::monotonic_ms() + RETRY_MS);
-        for tell in &mut self.round.tells {
-            tell.refuse_change(&fault);
-        }
-    }
-
-    /// A task that could not be recorded was never given to anybody.
-    fn uninsert(&mut self, id: TaskId) {
-        self.lives.remove(&id);
-        // Nor does a task end for one that never was.
-        self.round.acts.retain(|act| match act {
-            Act::Launch(other) => *other != id,
-            Act::Press(_, stop) => stop.cause != Cause::Replaced,
-            Act::TakeOver(_) | Act::Delete(_) | Act::Deliver(_) => true,
-        });
-        self.delete(id);
-        let effects = self.board.forget(id);
-        self.apply(effects);
     }
 
     /// What the board decided, sorted into what is recorded, done and told.
@@ -287,7 +254,9 @@ impl Daemon {
             facts.output_complete &= !live.unheld;
             changed = (*facts != before).then(|| Box::new(facts.clone()));
         }
-        self.round.records.push(Record::Close { id, facts: changed });
+        live.row.disk_bytes = super::folder::ended_bytes(&dir, live.row.asked.split);
+        let disk_bytes = live.row.disk_bytes;
+        self.round.records.push(Record::Close { id, facts: changed, disk_bytes });
         self.round.closed.push(id);
     }
 
@@ -312,10 +281,7 @@ impl Daemon {
     /// What was recorded may be told, and what is closed may be let go.
     fn announce(&mut self) {
         if self.round.retry_at_ms.is_some() {
-            // The disk is full. That a tree is gone is true all the same, and stands in the keeper's record.
-            for id in &self.round.closed {
-                self.waits.gone(*id);
-            }
+            self.announce_unwritten();
         } else {
             self.announce_recorded();
         }
@@ -332,8 +298,7 @@ impl Daemon {
             }
         }
         for id in mem::take(&mut self.round.concluded) {
-            if let Some(live) = self.lives.get_mut(&id) {
-                live.told = true;
+            if let Some(live) = self.lives.get(&id) {
                 let session = live.row.session.clone();
                 self.end_feeds_of(id);
                 self.waits.ended(id);
@@ -341,8 +306,10 @@ impl Daemon {
             }
         }
         for id in mem::take(&mut self.round.closed) {
-            self.let_go(id);
-            self.lives.remove(&id);
+            let bytes = self.lives.get(&id).map_or(0, |live| live.row.disk_bytes);
+            self.drop_live(id);
+            self.prunes.kept.add(Kept { count: 1, bytes });
+            self.plan_packing_of_new();
             self.waits.ended(id);
             self.waits.gone(id);
         }
@@ -375,11 +342,4 @@ fn notice_text(
         to => format!("\nbytes 0-{to} of the output left out here: ringback logs {id}"),
     };
     format!("{verdict}{took}{name} · {display} · id {id}{left}{cut}{quoted}")
-}
-
-fn with_cause(error: &dyn std::error::Error) -> String {
-    match error.source() {
-        Some(cause) => format!("{error}: {cause}"),
-        None => error.to_string(),
-    }
 }

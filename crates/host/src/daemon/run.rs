@@ -26,6 +26,10 @@ const BINDING_BYTES_MAX: usize = 64 << 10;
 /// How many tasks may wait for their turn: a loop that starts tasks is stopped before it fills the disk.
 const QUEUED_MAX: usize = 100_000;
 
+/// How many notices of one session may be unheard: each is a row, and keeps its task from being let go. Who has not read so
+/// many reads none.
+const UNHEARD_MAX: u64 = 100_000;
+
 /// How much of a script stands in the store: enough to recognise it; the whole is in the task folder.
 const SCRIPT_KEPT_BYTES: usize = 4096;
 
@@ -57,6 +61,13 @@ impl Daemon {
         }
         let row = self.store.task(id).map_err(|error| store_fault(&error))?;
         let row = row.ok_or_else(|| fault("unknown_id", format!("no task has the id {id}"), String::new()))?;
+        if row.packed {
+            return Err(fault(
+                "not_kept",
+                format!("cannot retry {id}: its environment was let go some time after its end"),
+                format!("run it anew: `ringback run -- …`; `ringback show {id}` shows what it was"),
+            ));
+        }
         let private = folder::private_of(&self.dir(id)).map_err(|error| {
             fault("not_readable", format!("cannot read what {id} was: {error}"), "run the command anew".into())
         })?;
@@ -71,6 +82,7 @@ impl Daemon {
             let hint = "wait until some have ended, or stop some: `ringback kill -s SESSION`".to_owned();
             return Err(fault("queue_full", format!("{QUEUED_MAX} tasks wait for their turn already"), hint));
         }
+        self.check_inbox(&session)?;
         let id = self.new_id()?;
         let row = Row {
             seq: 0,
@@ -83,13 +95,17 @@ impl Daemon {
             facts: None,
             stop: None,
             watch: StoredWatch::default(),
+            disk_bytes: 0,
+            packed: false,
         };
         let live = Live::new(row);
         let ask = live.ask();
         // A folder for a task that will not be is work and dirt, so the key is looked at first.
         if self.board.would_insert(&ask) {
             let dir = self.dir(id);
-            if let Err(error) = folder::prepare(&dir, id, &live.row.session, &live.row.asked, &private) {
+            let free_min = self.space.room()?;
+            let about = folder::About { id, session: &live.row.session, asked: &live.row.asked, free_min };
+            if let Err(error) = folder::prepare(&dir, &about, &private) {
                 let _ = folder::delete(&dir);
                 return Err(folder_fault(&error));
             }
@@ -111,6 +127,19 @@ impl Daemon {
         self.apply(effects);
         self.round.tells.push(Tell { to, say });
         Ok(())
+    }
+
+    /// A session that never reads gets nothing more to read.
+    fn check_inbox(&self, session: &str) -> Result<(), Fault> {
+        let at_most = self.store.unheard_at_most(session).map_err(|error| store_fault(&error))?;
+        // Counted only where that could be too many.
+        if at_most < UNHEARD_MAX
+            || self.store.unheard(Some(session)).map_err(|error| store_fault(&error))? < UNHEARD_MAX
+        {
+            return Ok(());
+        }
+        let hint = format!("read them: `ringback inbox -s {session} --take`, or `ringback ack --all -s {session}`");
+        Err(fault("inbox_full", format!("session {session} has {UNHEARD_MAX} notices that nobody has heard"), hint))
     }
 
     fn new_id(&self) -> Result<TaskId, Fault> {

@@ -1,7 +1,7 @@
-//! Connections: who may speak, frames in, frames out. Never blocks, never holds more than a frame of a stranger's bytes.
+//! Who may speak: clients are accepted, looked at, served, refused and let go.
 
-use std::collections::BTreeMap;
-use std::io::{self, Read as _, Write as _};
+use std::fs::File;
+use std::io::{self, Write as _};
 
 use mio::net::{UnixListener, UnixStream};
 use mio::{Interest, Token};
@@ -10,152 +10,61 @@ use ringback_sys::{process, socket};
 
 use super::{Daemon, Source};
 use crate::config::Confined;
-use crate::wire::frame::{self, FRAME_BYTES_MAX, PREFIX_BYTES};
-use crate::wire::{Answer, Call, Fault, PROTOCOL, Reply, VERSION};
+use crate::wire::frame;
+use crate::wire::{Answer, Fault, PROTOCOL, Reply, VERSION};
 
-/// How many clients may be connected at once; more wait in the kernel's queue until one leaves.
-const CLIENTS_MAX: usize = 4096;
-
-/// How many bytes are read in one go.
-const READ_BYTES: usize = 16 << 10;
-
-/// All connections.
-#[derive(Default)]
-pub(super) struct Connections {
-    /// Where clients connect.
-    pub listener: Option<UnixListener>,
-    conns: BTreeMap<Token, Conn>,
-}
-
-/// One client.
-pub(super) struct Conn {
-    stream: UnixStream,
-    input: Vec<u8>,
-    output: Vec<u8>,
-    /// It waits for an answer; what it sends meanwhile is read afterwards.
-    pub waiting: bool,
-    /// Something may be in the socket for which no further event will come.
-    unread: bool,
-    closing: bool,
-}
-
-impl Connections {
-    /// How many clients are connected.
-    pub(super) fn len(&self) -> usize {
-        self.conns.len()
-    }
-
-    /// Whether an answer has not been written out yet.
-    pub(super) fn has_words_left(&self) -> bool {
-        self.conns.values().any(|conn| !conn.closing && !conn.output.is_empty())
-    }
-
-    /// The connection with this token.
-    pub(super) fn get(&mut self, token: Token) -> Option<&mut Conn> {
-        self.conns.get_mut(&token)
-    }
-
-    /// Writes out what can be written. True if there was anything.
-    pub(super) fn flush_all(&mut self) -> bool {
-        let mut any = false;
-        for conn in self.conns.values_mut().filter(|conn| !conn.output.is_empty()) {
-            any = true;
-            conn.flush();
-        }
-        any
-    }
-}
-
-impl Conn {
-    /// Whether something it sent has not been read yet.
-    pub(super) fn has_input(&self) -> bool {
-        self.unread || !self.input.is_empty()
-    }
-
-    /// Queues an answer.
-    pub(super) fn answer(&mut self, reply: Reply) {
-        let answer = Answer { proto: PROTOCOL, version: VERSION.to_owned(), reply };
-        self.waiting = false;
-        if let Err(error) = frame::encode(&answer, &mut self.output) {
-            let reply = Reply::Fault(Fault {
-                code: "answer_too_long".into(),
-                message: format!("cannot send the answer: {error}"),
-                hint: Some("ask for less at once, for example with `--limit`".into()),
-            });
-            let _ = frame::encode(&Answer { reply, ..answer }, &mut self.output);
-        }
-    }
-
-    fn flush(&mut self) {
-        let mut done = 0;
-        while done < self.output.len() {
-            match self.stream.write(&self.output[done..]) {
-                Ok(0) => break,
-                Ok(written) => done += written,
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(_) => {
-                    self.closing = true;
-                    break;
-                }
-            }
-        }
-        self.output.drain(..done);
-        if self.output.is_empty() && self.output.capacity() > READ_BYTES {
-            self.output = Vec::new();
-        }
-    }
-
-    /// Reads what is there, but not more than one call may be long, and nothing while an answer is awaited. False when
-    /// the client has left.
-    fn fill(&mut self) -> bool {
-        let mut buffer = [0; READ_BYTES];
-        loop {
-            if self.waiting || self.input.len() >= PREFIX_BYTES + FRAME_BYTES_MAX {
-                self.unread = true;
-                return true;
-            }
-            match self.stream.read(&mut buffer) {
-                Ok(0) => return false,
-                Ok(length) => self.input.extend_from_slice(&buffer[..length]),
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return true,
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(_) => return false,
-            }
-        }
-    }
-
-    /// The next whole call, if there is one.
-    fn next_call(&mut self) -> Result<Option<Call>, frame::FrameError> {
-        let Some(prefix) = self.input.first_chunk::<PREFIX_BYTES>() else { return Ok(None) };
-        let end = PREFIX_BYTES + frame::body_length(*prefix)?;
-        if self.input.len() < end {
-            return Ok(None);
-        }
-        let call = frame::decode(&self.input[PREFIX_BYTES..end]);
-        self.input.drain(..end);
-        if self.input.is_empty() && self.input.capacity() > READ_BYTES {
-            self.input = Vec::new();
-        }
-        call.map(Some)
-    }
-}
+/// When the machine had no descriptor to give, somebody is accepted after this long, milliseconds.
+const ACCEPT_PAUSE_MS: u64 = 100;
 
 impl Daemon {
-    /// Takes in everybody who wants to connect, unless we are about to leave.
+    /// Takes in everybody who wants to connect, unless we are about to leave. Nobody is left waiting in the queue.
     pub(super) fn accept_all(&mut self) {
-        loop {
-            if self.leaving || self.connections.len() >= CLIENTS_MAX {
-                return;
+        self.accept_at_ms = None;
+        if self.is_full() {
+            // Somebody may have left whose end has not been seen yet.
+            for client in self.connections.look_who_left(process::monotonic_ms()) {
+                self.round.resume(client);
             }
+            self.drop_closed_connections();
+        }
+        while !self.leaving {
             let Some(listener) = &self.connections.listener else { return };
+            let full = self.is_full();
             match listener.accept() {
+                Ok((mut stream, _)) if full => refuse(&mut stream, self.places.clients),
                 Ok((stream, _)) => self.accept(stream),
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(error) => return self.troubles.note("accept a client", &error),
+                Err(error) if is_shortage(&error) && self.spare.take().is_some() => {
+                    let (said, clients) = (self.refuse_one(), self.places.clients);
+                    self.spare = open_spare();
+                    if !said {
+                        return self.accept_later(&error);
+                    }
+                    self.troubles.note(&format!("serve more than {clients} clients"), &error);
+                }
+                Err(error) => return self.accept_later(&error),
             }
         }
+    }
+
+    fn is_full(&self) -> bool {
+        self.connections.len() + self.feeds.len() >= self.places.clients
+    }
+
+    /// Answers one client with the descriptor that is kept back for that.
+    fn refuse_one(&mut self) -> bool {
+        let accepted = self.connections.listener.as_ref().map(UnixListener::accept);
+        let Some(Ok((mut stream, _))) = accepted else { return false };
+        refuse(&mut stream, self.connections.len());
+        true
+    }
+
+    /// The machine has nothing left to accept anybody with, and tells nobody when it has.
+    fn accept_later(&mut self, error: &io::Error) {
+        self.troubles.note("accept a client", error);
+        self.spare = self.spare.take().or_else(open_spare);
+        self.accept_at_ms = Some(process::monotonic_ms() + ACCEPT_PAUSE_MS);
     }
 
     fn accept(&mut self, mut stream: UnixStream) {
@@ -166,19 +75,15 @@ impl Daemon {
             self.sources.remove(&token);
             return self.troubles.note("watch a client", &error);
         }
-        let mut conn =
-            Conn { stream, input: Vec::new(), output: Vec::new(), waiting: false, unread: false, closing: false };
-        if let Some(fault) = refused {
-            conn.answer(Reply::Fault(fault));
-            conn.flush();
-            conn.closing = true;
+        self.connections.add(token, stream);
+        if let Some((fault, conn)) = refused.zip(self.connections.get(token)) {
+            return conn.refuse(fault);
         }
-        self.connections.conns.insert(token, conn);
         // Its first frame is often there already; the loop need not be asked for it.
         self.serve(token, false, false);
     }
 
-    /// Why this client is not served: another user, or one that would gain by asking us (DESIGN 4.8).
+    /// Why this client is not served: another user, or one that would gain by asking us.
     fn refusal(&self, stream: &UnixStream) -> Option<Fault> {
         let fault = |code: &str, message: String, hint: &str| {
             Some(Fault { code: code.into(), message, hint: Some(hint.into()) })
@@ -220,32 +125,30 @@ impl Daemon {
             conn.flush();
         }
         conn.closing |= left && conn.waiting;
-        conn.unread = false;
-        if !conn.closing && !conn.fill() {
-            conn.closing = true;
+        if !conn.closing {
+            self.connections.fill(token, process::monotonic_ms());
         }
         self.read_calls(token);
     }
 
     /// Carries out the calls that are there, one at a time.
-    pub(super) fn read_calls(&mut self, token: Token) {
+    fn read_calls(&mut self, token: Token) {
         loop {
-            let Some(conn) = self.connections.get(token).filter(|conn| !conn.waiting) else { return };
-            match conn.next_call() {
+            match self.connections.next_call(token) {
                 Ok(Some(call)) => {
-                    conn.waiting = true;
+                    if let Some(conn) = self.connections.get(token) {
+                        conn.waiting = true;
+                    }
                     self.ask(token, call);
                 }
                 Ok(None) => return,
                 Err(error) => {
-                    conn.answer(Reply::Fault(Fault {
+                    let Some(conn) = self.connections.get(token) else { return };
+                    return conn.refuse(Fault {
                         code: "bad_frame".into(),
                         message: format!("cannot read the request: {}", describe(&error)),
                         hint: Some("client and daemon may be of different versions: `ringback daemon restart`".into()),
-                    }));
-                    conn.flush();
-                    conn.closing = true;
-                    return;
+                    });
                 }
             }
         }
@@ -253,19 +156,40 @@ impl Daemon {
 
     /// Lets go of clients that have left.
     pub(super) fn drop_closed_connections(&mut self) {
-        let closed: Vec<Token> =
-            self.connections.conns.iter().filter(|(_, conn)| conn.closing).map(|(token, _)| *token).collect();
-        for token in closed {
+        for token in self.connections.take_closing(self.poll.registry()) {
             self.sources.remove(&token);
             self.waits.drop_client(token);
             self.changes.drop_client(token);
+            self.changes.drop_client(token);
             self.drop_feeds(token);
-            if let Some(mut conn) = self.connections.conns.remove(&token) {
-                let _ = self.poll.registry().deregister(&mut conn.stream);
-            }
-            // Somebody may have been waiting for a free place.
-            self.accept_all();
         }
+    }
+}
+
+/// A descriptor that can be given up to answer a client for whom there is none.
+pub(super) fn open_spare() -> Option<File> {
+    File::open("/dev/null").ok()
+}
+
+/// The process or the machine has no more descriptors or memory to give (accept(2)).
+fn is_shortage(error: &io::Error) -> bool {
+    /// `ENOMEM`, `ENFILE`, `EMFILE`, `ENOBUFS` (asm-generic/errno.h).
+    const SHORTAGES: [i32; 4] = [12, 23, 24, 105];
+    error.raw_os_error().is_some_and(|errno| SHORTAGES.contains(&errno))
+}
+
+/// Says that there is no place, and hangs up. An answer of some hundred bytes fits into any socket.
+fn refuse(stream: &mut UnixStream, clients: usize) {
+    let fault = Fault {
+        code: "too_many_clients".into(),
+        message: format!("cannot serve another client: {clients} are connected, and the daemon may open no more files"),
+        hint: Some("end some that wait, or raise `ulimit -n` and `ringback daemon restart`; tasks run on".into()),
+    };
+    let mut bytes = Vec::new();
+    let answer = Answer { proto: PROTOCOL, version: VERSION.to_owned(), reply: Reply::Fault(fault) };
+    if frame::encode(&answer, &mut bytes).is_ok() {
+        // A client that has left needs no answer.
+        let _ = stream.write(&bytes);
     }
 }
 

@@ -28,6 +28,11 @@ impl Endings {
         Some(process::monotonic_ms() + left_ms)
     }
 
+    /// How many processes are watched.
+    pub(super) fn watched_len(&self) -> usize {
+        self.watched.len()
+    }
+
     fn forget_lease(&mut self, session: &str) {
         self.leases.retain(|(_, name)| name != session);
     }

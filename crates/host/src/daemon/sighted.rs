@@ -1,13 +1,13 @@
 //! Notices of a task that runs: what a session reads when something was seen.
 
-use std::fs::{self, File};
+use std::fs;
 use std::os::unix::fs::FileExt as _;
 use std::path::Path;
 
 use ringback_core::id::TaskId;
 use ringback_core::notice::{self, Kind};
 use ringback_core::watch::Say;
-use ringback_sys::process;
+use ringback_sys::{files, process};
 
 use super::folder::OUTPUT;
 use super::pattern::Hit;
@@ -173,7 +173,7 @@ fn which(row: &Row) -> String {
 fn quote(dir: &Path, delta: Span, limit: u64) -> (String, Option<Span>) {
     let mut from = delta.from.max(delta.to.saturating_sub(limit));
     let mut bytes = vec![0; usize::try_from(delta.to - from).unwrap_or(0)];
-    let read = File::open(dir.join(OUTPUT)).and_then(|file| file.read_at(&mut bytes, from));
+    let read = files::open_regular(&dir.join(OUTPUT)).and_then(|file| file.read_at(&mut bytes, from));
     bytes.truncate(read.unwrap_or(0));
     let whole_line = bytes.iter().position(|byte| *byte == b'\n').map(|at| at + 1).filter(|at| *at < bytes.len());
     if let Some(at) = whole_line.filter(|_| from > delta.from) {

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File};
-use std::io::{self, Write};
+use std::io;
 
 use mio::unix::SourceFd;
 use mio::{Interest, Poll};
@@ -14,22 +14,29 @@ use ringback_sys::launch::KeeperImage;
 use ringback_sys::signals::{SIGCHLD, SIGHUP, SIGINT, SIGTERM, SignalFd};
 use ringback_sys::{files, image, lock, process, reap, signals, socket};
 
+use super::connections::Connections;
 use super::crash::crash_point;
 use super::error::{DaemonError, machine};
 use super::live::Orphans;
 use super::outbox::Outbox;
+use super::places::Places;
+use super::prune::Prunes;
 use super::round::Round;
-use super::serve::Connections;
+use super::serve::open_spare;
 use super::sessions::Endings;
+use super::space::Space;
+use super::stdin::Feeds;
+use super::sweep::Sweep;
+use super::troubles::Troubles;
 use super::wait::Waits;
 use super::watching::Watches;
-use super::{Daemon, Source, Troubles};
+use super::{Daemon, Source};
 use crate::config::{Cgroup, Config, Confined};
 use crate::home::{Home, SOCKET_NAME};
 use crate::store::Store;
 
-/// How long the log may get before it starts anew, bytes.
-const LOG_BYTES_MAX: u64 = 1 << 20;
+/// How many descriptors a daemon has that serves nobody, where that cannot be seen.
+const OPEN_FDS: u64 = 16;
 
 /// Serves `home` until somebody says stop. `ready` is called once clients can connect.
 ///
@@ -92,14 +99,6 @@ fn cgroups(home: &Home, wanted: Cgroup) -> Result<Cgroups, String> {
     }
 }
 
-fn open_log(home: &Home) -> io::Result<File> {
-    let path = home.log();
-    if fs::metadata(&path).is_ok_and(|meta| meta.len() > LOG_BYTES_MAX) {
-        fs::rename(&path, path.with_extension("log.old"))?;
-    }
-    files::append(&path)
-}
-
 impl Daemon {
     fn new(home: &Home, config: Config) -> Result<Self, DaemonError> {
         signals::block_all().map_err(machine("block signals"))?;
@@ -107,16 +106,20 @@ impl Daemon {
             SignalFd::block_and_open(&[SIGCHLD, SIGTERM, SIGINT, SIGHUP]).map_err(machine("receive signals"))?;
         reap::become_subreaper().map_err(machine("inherit orphans"))?;
         let fds_max = process::raise_fd_limit();
-        let mut log = open_log(home).map_err(machine("open the log of this home"))?;
-        let _ = writeln!(log, "{} serves as {}", super::view::time(process::wall_ms()), std::process::id());
+        let troubles = Troubles::open(&home.log()).map_err(machine("open the log of this home"))?;
         let image = keeper_image(home).map_err(DaemonError::Keeper)?;
         let cgroups = cgroups(home, config.cgroup);
         let store = Store::open(&home.db())?;
         // Before any record is read: what a keeper says while we read is not lost.
         let news = files::open_news_reader(&home.news()).map_err(machine("open the news of this home"))?;
+        let prunes = Prunes::new(&config, store.kept()?);
+        // The loop, its files and the socket are still to come.
+        let open = process::open_fds().unwrap_or(OPEN_FDS) + 6;
+        let places = Places::new(fds_max, open, config.max_running);
         let mut daemon = Self {
             home: home.clone(),
-            board: Board::new(config.max_running as usize),
+            board: Board::new(places.running as usize),
+            space: Space::new(home.root(), config.free_space_floor),
             config,
             store,
             lives: BTreeMap::new(),
@@ -136,15 +139,21 @@ impl Daemon {
             usual: super::report::Usual::default(),
             outbox: Outbox::default(),
             outputs: FilesWatch::new().map_err(machine("watch files"))?,
-            feeds: BTreeMap::new(),
+            feeds: Feeds::default(),
+            sweep: Sweep::default(),
+            prunes,
+            pack_at_ms: None,
             endings: Endings::default(),
             round: Round::default(),
             keepers: BTreeSet::new(),
             orphans: Orphans::default(),
-            troubles: Troubles { log, recent: Vec::new() },
+            troubles,
             started_ms: process::wall_ms(),
             adopted: 0,
-            fds_max,
+            places,
+            witnesses: 0,
+            spare: open_spare(),
+            accept_at_ms: None,
             takeovers: BTreeSet::new(),
             leaving: false,
             leave_at_ms: None,

@@ -44,6 +44,8 @@ pub(super) enum Say {
         limit: u32,
         /// How long to wait for a first one.
         wait_ms: u64,
+        /// Earlier ones are acknowledged by asking.
+        acknowledges: bool,
     },
     /// A session as it stands.
     Session(String),
@@ -73,14 +75,18 @@ impl Tell {
     /// The round could not be recorded: whoever asked for a change is told so.
     pub(super) fn refuse_change(&mut self, fault: &Fault) {
         match self.say {
-            Say::Begun(_) | Say::Acknowledged { .. } | Say::Claimed(_) | Say::Changed(_) => {
+            Say::Begun(_)
+            | Say::Acknowledged { .. }
+            | Say::Claimed(_)
+            | Say::Changed(_)
+            | Say::Inbox { acknowledges: true, .. } => {
                 self.say = Say::Reply(Reply::Fault(fault.clone()));
             }
             Say::Reply(_)
             | Say::Task { .. }
             | Say::Tasks { .. }
             | Say::Read(_)
-            | Say::Inbox { .. }
+            | Say::Inbox { acknowledges: false, .. }
             | Say::Session(_) => {}
         }
     }

@@ -6,11 +6,12 @@ use std::path::{Path, PathBuf};
 use jiff::Timestamp;
 use ringback_sys::form::record::{Phase, Record, Who};
 use ringback_sys::{identity, process, signals};
+use serde_bytes::ByteBuf;
 
 use super::folder::{INDEX, OUTPUT, SCRIPT, pipes};
 use super::sight;
 use crate::store::{Facts, Row, StoredCommand};
-use crate::wire::task::{CommandObject, OutputObject, SCHEMA, TaskObject, TimeoutsObject};
+use crate::wire::task::{CommandObject, OutputObject, Packed, SCHEMA, TaskObject, TimeoutsObject};
 
 /// How many characters of a command stand in its one-line form: a list has one line for it.
 const DISPLAY_CHARS_MAX: usize = 200;
@@ -64,6 +65,14 @@ pub(super) fn task(row: &Row, dir: &Path, record: Option<&Record>, detail: Detai
         (None, None) => {}
     }
     object
+}
+
+/// The object of a task whose output is in the database.
+pub(super) fn pack(object: &mut TaskObject, bytes: Option<crate::store::Packed>) {
+    object.output.path.clear();
+    object.output.index_path.clear();
+    let bytes = bytes.map(|packed| (packed.output.map(ByteBuf::from), ByteBuf::from(packed.index)));
+    object.output.packed = Packed { is: true, bytes };
 }
 
 fn running(object: &mut TaskObject, record: &Record, dir: &Path) {
@@ -160,8 +169,8 @@ fn first_line(script: &str) -> String {
     if lines.next().is_some() { format!("{first} …") } else { first.to_owned() }
 }
 
-fn quoted(words: &[serde_bytes::ByteBuf]) -> String {
-    let quote = |word: &serde_bytes::ByteBuf| {
+fn quoted(words: &[ByteBuf]) -> String {
+    let quote = |word: &ByteBuf| {
         let word = String::from_utf8_lossy(word);
         shlex::try_quote(&word).map_or_else(|_| word.to_string(), std::borrow::Cow::into_owned)
     };

@@ -67,6 +67,11 @@ pub(super) struct Waits {
 }
 
 impl Waits {
+    /// How many wait.
+    pub(super) fn len(&self) -> usize {
+        self.all.len()
+    }
+
     /// Somebody waits.
     pub(super) fn add(&mut self, wait: Wait) {
         let key = self.next_key;
@@ -141,6 +146,12 @@ impl Waits {
             }
         }
         Some(wait)
+    }
+
+    /// Takes out all that wait for this task, to answer them.
+    pub(super) fn take_task(&mut self, id: TaskId) -> Vec<Wait> {
+        let keys = self.by_task.get(&id).cloned().unwrap_or_default();
+        keys.into_iter().filter_map(|key| self.take(key)).collect()
     }
 
     /// A client is gone: nobody waits there any more.

@@ -5,7 +5,7 @@
 //! output was searched, so a new daemon neither misses a line nor tells one twice.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs::{self, File};
+use std::fs;
 use std::os::unix::fs::FileExt as _;
 use std::path::Path;
 
@@ -15,7 +15,7 @@ use ringback_core::spec::Lease;
 use ringback_core::watch::{Pace, Rules, Watch};
 use ringback_sys::form::record::{Phase, Record};
 use ringback_sys::growth::Changed;
-use ringback_sys::{port, process};
+use ringback_sys::{files, port, process};
 
 use super::folder::OUTPUT;
 use super::pattern::{Hit, Patterns};
@@ -118,7 +118,7 @@ impl Watching {
         let (now_ms, mut left) = (process::monotonic_ms(), room);
         let gaps = record.map(sight::gaps).unwrap_or_default();
         self.searched_ms = now_ms;
-        let Ok(file) = File::open(output) else { return 0 };
+        let Ok(file) = files::open_regular(output) else { return 0 };
         let mut piece = vec![0; PIECE_BYTES];
         loop {
             if let Some((_, to, _)) = gaps.iter().find(|(from, to, _)| (*from..*to).contains(&self.lines.next())) {

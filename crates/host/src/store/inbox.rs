@@ -40,6 +40,13 @@ impl Store {
         Ok(rows)
     }
 
+    /// One unheard notice of a session.
+    pub fn notice(&self, session: &str, seq: u64) -> Result<Option<NoticeRow>, StoreError> {
+        let sql = format!("SELECT {COLUMNS} FROM notices WHERE session = ? AND seq = ?");
+        let values = params![session, i64::try_from(seq).unwrap_or(i64::MAX)];
+        self.db.prepare_cached(&sql)?.query_row(values, |line| Ok(notice(line))).optional()?.transpose()
+    }
+
     /// The newest unheard notice of this kind that a session has of a task.
     pub fn unheard_of(&self, id: TaskId, session: &str, kind: Kind) -> Result<Option<NoticeRow>, StoreError> {
         let sql = format!(
@@ -53,6 +60,14 @@ impl Store {
     pub fn is_unheard(&self, session: &str, seq: u64) -> Result<bool, StoreError> {
         let mut statement = self.db.prepare_cached("SELECT 1 FROM notices WHERE session = ? AND seq = ?")?;
         Ok(statement.exists(params![session, i64::try_from(seq).unwrap_or(i64::MAX)])?)
+    }
+
+    /// At most how many notices a session has that nobody has heard: from the first of them to the last that was given.
+    pub fn unheard_at_most(&self, session: &str) -> Result<u64, StoreError> {
+        let sql = "SELECT coalesce((SELECT notices + 1 FROM sessions WHERE name = ?1)
+                       - (SELECT min(seq) FROM notices WHERE session = ?1), 0)";
+        let count: i64 = self.db.prepare_cached(sql)?.query_row([session], |line| line.get(0))?;
+        Ok(count.unsigned_abs())
     }
 
     /// How many notices nobody has heard, of one session or of all.

@@ -5,6 +5,7 @@
 //! survives a power cut (sqlite.org/wal.html).
 
 mod claim;
+mod ended;
 mod inbox;
 mod open;
 mod outbox;
@@ -14,6 +15,7 @@ mod sessions;
 mod write;
 
 pub use claim::{Claim, LEASE_MS_MAX};
+pub use ended::{EndedRow, Packed};
 pub use inbox::NoticeRow;
 pub use outbox::{OUTBOX_MAX, OutboxRow, Post};
 pub use read::{Found, Page};

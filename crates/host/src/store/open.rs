@@ -64,6 +64,17 @@ const STEPS: &[&str] = &["
     ) WITHOUT ROWID;
     CREATE INDEX sessions_ending ON sessions (name) WHERE watch_pid IS NOT NULL OR lease_ms IS NOT NULL;
     CREATE TABLE removed (id INTEGER PRIMARY KEY);  -- ids that were given once and are never given again
+", "
+    ALTER TABLE tasks ADD COLUMN disk_bytes INTEGER NOT NULL DEFAULT 0;  -- of an ended task; 0 was never measured
+    ALTER TABLE tasks ADD COLUMN packed INTEGER NOT NULL DEFAULT 0;  -- 1: its output is in `packed`; 2: stays in its folder
+    DROP INDEX tasks_ended;
+    CREATE INDEX tasks_ended ON tasks (ended_ms, seq, disk_bytes) WHERE live = 0;
+    CREATE INDEX tasks_unpacked ON tasks (ended_ms) WHERE live = 0 AND packed = 0;
+    CREATE TABLE packed (
+        id         INTEGER PRIMARY KEY,      -- of the task
+        output     BLOB,                     -- null if it never wrote
+        entries    BLOB    NOT NULL          -- its index
+    );
 "];
 
 /// `application_id` of our files: `RBCK`.

@@ -1,5 +1,7 @@
 //! Reading tasks: by id, by prefix, in pages.
 
+use std::collections::BTreeSet;
+
 use ringback_core::id::{Prefix, TaskId};
 use rusqlite::{OptionalExtension, Row as Line, ToSql, params};
 use serde::de::DeserializeOwned;
@@ -36,7 +38,7 @@ pub struct Page<'a> {
     pub limit: u32,
 }
 
-const COLUMNS: &str = "seq, id, session, lease, live, created_ms, asked, facts, stop, watch";
+const COLUMNS: &str = "seq, id, session, lease, live, created_ms, asked, facts, stop, watch, disk_bytes, packed";
 
 impl Store {
     /// One task.
@@ -68,19 +70,6 @@ impl Store {
         }
     }
 
-    /// Ended tasks whose tree is gone, the longest ended first, that ended before `ended_ms` and of which every notice was heard.
-    pub fn prunable(&self, ended_ms: i64, keep_newest: u32) -> Result<Vec<Row>, StoreError> {
-        self.rows(
-            &format!(
-                "SELECT {COLUMNS} FROM tasks t WHERE live = 0 AND ended_ms <= ?1
-                 AND NOT EXISTS (SELECT 1 FROM notices n WHERE n.task = t.id)
-                 AND seq NOT IN (SELECT seq FROM tasks WHERE live = 0 ORDER BY ended_ms DESC LIMIT ?2)
-                 ORDER BY ended_ms"
-            ),
-            &[&ended_ms, &keep_newest],
-        )
-    }
-
     /// What these characters name.
     pub fn find(&self, prefix: Prefix) -> Result<Found, StoreError> {
         let range = params![bits(prefix.low), bits(prefix.high), CANDIDATES];
@@ -94,6 +83,13 @@ impl Store {
             [] => self.find_removed(prefix),
             _ => Ok(Found::Ambiguous(ids)),
         }
+    }
+
+    /// All tasks whose id begins so and that have a folder.
+    pub fn ids(&self, prefix: Prefix) -> Result<BTreeSet<TaskId>, StoreError> {
+        let mut statement = self.db.prepare_cached("SELECT id FROM tasks WHERE id BETWEEN ? AND ? AND packed <> 1")?;
+        let ids = statement.query_map(params![bits(prefix.low), bits(prefix.high)], |line| line.get(0).map(id_of))?;
+        Ok(ids.collect::<Result<_, _>>()?)
     }
 
     fn find_removed(&self, prefix: Prefix) -> Result<Found, StoreError> {
@@ -114,6 +110,11 @@ impl Store {
     pub fn ended_count(&self) -> Result<u64, StoreError> {
         let count: i64 = self.db.query_row("SELECT count(*) FROM tasks WHERE live = 0", [], |line| line.get(0))?;
         Ok(count.unsigned_abs())
+    }
+
+    /// All tasks for which this holds, in the order that it says.
+    pub(super) fn rows_where(&self, condition: &str, values: &[&dyn ToSql]) -> Result<Vec<Row>, StoreError> {
+        self.rows(&format!("SELECT {COLUMNS} FROM tasks WHERE {condition}"), values)
     }
 
     fn rows(&self, sql: &str, values: &[&dyn ToSql]) -> Result<Vec<Row>, StoreError> {
@@ -148,6 +149,8 @@ fn row(line: &Line<'_>) -> Result<Row, StoreError> {
         facts: line.get::<_, Option<Vec<u8>>>(7)?.as_deref().map(unpack).transpose()?,
         stop: line.get::<_, Option<Vec<u8>>>(8)?.as_deref().map(unpack).transpose()?,
         watch: line.get::<_, Option<Vec<u8>>>(9)?.as_deref().map(unpack).transpose()?.unwrap_or_default(),
+        disk_bytes: line.get::<_, i64>(10)?.unsigned_abs(),
+        packed: line.get::<_, i64>(11)? == 1,
     })
 }
 

@@ -32,6 +32,10 @@ pub struct Row {
     pub stop: Option<StoredStop>,
     /// Where its watches stand.
     pub watch: StoredWatch,
+    /// What it takes on the disk, once its tree is gone.
+    pub disk_bytes: u64,
+    /// Whether its output is in the database.
+    pub packed: bool,
 }
 
 /// What was asked; never changed. The environment is in the task folder only.

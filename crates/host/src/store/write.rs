@@ -6,6 +6,7 @@ use rusqlite::{Connection, params};
 use serde::Serialize;
 
 use super::claim::{self, Claim};
+use super::ended::{self, Packed};
 use super::outbox::{self, Post};
 use super::row::{Asked, Facts, StoredStop, StoredWatch};
 use super::{Store, StoreError};
@@ -64,6 +65,15 @@ pub enum Record {
         id: TaskId,
         /// The last facts; nothing if they stand already.
         facts: Option<Box<Facts>>,
+        /// What its folder takes on the disk.
+        disk_bytes: u64,
+    },
+    /// The output of a task whose tree is gone moves into the database, or stays in its folder for good.
+    Pack {
+        /// Which.
+        id: TaskId,
+        /// The output.
+        packed: Option<Box<Packed>>,
     },
     /// A task is a service now.
     Lease {
@@ -147,6 +157,12 @@ impl Store {
         transaction.commit()?;
         Ok(acknowledged)
     }
+
+    /// Copies the log back into the database and frees its disk space, as far as there is room for that.
+    pub fn shorten_log(&self) {
+        // What cannot be copied now stays in the log, and is copied later.
+        let _ = self.db.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()));
+    }
 }
 
 fn pack<T: Serialize>(value: &T) -> Result<Vec<u8>, StoreError> {
@@ -175,13 +191,13 @@ fn write_one(db: &Connection, record: &Record) -> Result<Option<u64>, StoreError
         Record::Watched { id, watch } => {
             db.prepare_cached("UPDATE tasks SET watch = ? WHERE id = ?")?.execute(params![pack(watch)?, bits(*id)])?;
         }
-        Record::Close { id, facts: Some(facts) } => {
-            db.prepare_cached("UPDATE tasks SET live = 0, facts = ? WHERE id = ?")?
-                .execute(params![pack(facts)?, bits(*id)])?;
+        Record::Close { id, facts, disk_bytes } => {
+            let facts = facts.as_ref().map(pack).transpose()?;
+            let disk_bytes = i64::try_from(*disk_bytes).unwrap_or(i64::MAX);
+            db.prepare_cached("UPDATE tasks SET live = 0, facts = coalesce(?, facts), disk_bytes = ? WHERE id = ?")?
+                .execute(params![facts, disk_bytes, bits(*id)])?;
         }
-        Record::Close { id, facts: None } => {
-            db.prepare_cached("UPDATE tasks SET live = 0 WHERE id = ?")?.execute([bits(*id)])?;
-        }
+        Record::Pack { id, packed } => ended::pack(db, *id, packed.as_deref())?,
         Record::Lease { id, lease } => {
             db.prepare_cached("UPDATE tasks SET lease = ? WHERE id = ?")?.execute(params![lease, bits(*id)])?;
         }
@@ -207,6 +223,7 @@ fn write_one(db: &Connection, record: &Record) -> Result<Option<u64>, StoreError
         Record::Remove { id } => {
             db.prepare_cached("INSERT OR IGNORE INTO removed (id) VALUES (?)")?.execute([bits(*id)])?;
             db.prepare_cached("DELETE FROM tasks WHERE id = ? AND live = 0")?.execute([bits(*id)])?;
+            db.prepare_cached("DELETE FROM packed WHERE id = ?")?.execute([bits(*id)])?;
         }
     }
     Ok(None)

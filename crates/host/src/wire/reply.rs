@@ -79,6 +79,9 @@ pub enum Reply {
         bytes: u64,
         /// What could not be removed.
         faults: Vec<Fault>,
+        /// Whether there is more that would go; asked again, it goes.
+        #[serde(default)]
+        more: bool,
     },
     /// Facts about the daemon.
     Status(Box<StatusObject>),
@@ -217,6 +220,14 @@ pub struct StatusObject {
     pub unheard: u64,
     /// Tasks found running at start.
     pub adopted: u64,
+    /// What ended tasks take on the disk, bytes.
+    pub kept_bytes: u64,
+    /// How much of that there may be; 0 is no limit.
+    pub quota_bytes: u64,
+    /// How many tasks were let go since the start.
+    pub freed_tasks: u64,
+    /// How many bytes of disk that freed.
+    pub freed_bytes: u64,
     /// Resident memory, bytes.
     pub rss_bytes: u64,
     /// How keepers are started: `embedded`, `memory` (the home refuses programs) or `multi-call`.

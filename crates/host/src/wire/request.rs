@@ -112,7 +112,7 @@ pub enum Request {
         seqs: Vec<u64>,
         /// The notices of these tasks (ids or unique prefixes).
         tasks: Vec<String>,
-        /// The endings of these tasks (full ids), which were shown: as [`Request::Heard`], but answered.
+        /// The endings of these tasks (full ids), which were shown to the session: those of its own count as heard.
         #[serde(default)]
         endings: Vec<String>,
     },
@@ -152,12 +152,6 @@ pub enum Request {
     Changes {
         /// The number of the last answer; `None` is answered at once.
         since: Option<u64>,
-    },
-    /// The caller has shown the ending of these tasks (full ids) to its session: an owner's notice counts as heard.
-    /// Not answered.
-    Heard {
-        /// Full ids.
-        tasks: Vec<String>,
     },
     /// End a session: stop its awaited and service tasks; *blocks* until they are gone. → `Tasks`
     SessionEnd {

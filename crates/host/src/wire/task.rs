@@ -1,6 +1,7 @@
 //! The task object: what `show --json`, notices and every other door say of a task.
 
 use serde::{Deserialize, Serialize};
+use serde_bytes::ByteBuf;
 use serde_json::Value;
 
 /// The number of this shape, in every JSON document.
@@ -135,10 +136,15 @@ pub struct TimeoutsObject {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct OutputObject {
-    /// The raw bytes, append only.
+    /// The raw bytes, append only. Empty, and null in JSON, once they are packed.
+    #[serde(serialize_with = "packed::path")]
     pub path: String,
     /// When which bytes came.
+    #[serde(serialize_with = "packed::path")]
     pub index_path: String,
+    /// Whether the bytes are in the database instead, and what they are.
+    #[serde(with = "packed")]
+    pub packed: Packed,
     /// How many so far.
     pub bytes: u64,
     /// How many lines, where they were counted.
@@ -151,6 +157,39 @@ pub struct OutputObject {
     pub open_by: Vec<i32>,
     /// Hash of a complete output, where it was computed.
     pub sha256: Option<String>,
+}
+
+/// Whether an output is kept in the database. Its bytes go with the whole object of a task, and never into JSON.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Packed {
+    /// Whether it is.
+    pub is: bool,
+    /// Output (nothing if there never was one) and index.
+    pub bytes: Option<(Option<ByteBuf>, ByteBuf)>,
+}
+
+mod packed {
+    //! On the wire everything, in JSON a word.
+
+    use serde::{Deserialize as _, Deserializer, Serialize as _, Serializer};
+
+    use super::Packed;
+
+    pub(super) fn serialize<S: Serializer>(packed: &Packed, to: S) -> Result<S::Ok, S::Error> {
+        if to.is_human_readable() { packed.is.serialize(to) } else { (packed.is, &packed.bytes).serialize(to) }
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Packed, D::Error> {
+        if from.is_human_readable() {
+            return Ok(Packed { is: bool::deserialize(from)?, bytes: None });
+        }
+        let (is, bytes) = <_>::deserialize(from)?;
+        Ok(Packed { is, bytes })
+    }
+
+    pub(super) fn path<S: Serializer>(path: &str, to: S) -> Result<S::Ok, S::Error> {
+        if to.is_human_readable() && path.is_empty() { to.serialize_none() } else { to.serialize_str(path) }
+    }
 }
 
 /// A process that outlived the main process.

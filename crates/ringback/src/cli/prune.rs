@@ -68,10 +68,18 @@ impl Prune {
         age: Duration,
         dry_run: bool,
     ) -> Result<(Vec<String>, u64, Vec<Fault>), Failure> {
-        let request = Request::Prune { older_than_ms: millis(age), keep: self.keep, dry_run };
-        match client.call(request)? {
-            Reply::Removed { ids, bytes, faults } => Ok((ids, bytes, faults)),
-            _ => Err(door::unexpected()),
+        let (mut all, mut freed) = (Vec::new(), 0);
+        loop {
+            let request = Request::Prune { older_than_ms: millis(age), keep: self.keep, dry_run };
+            let Reply::Removed { ids, bytes, faults, more } = client.call(request)? else {
+                return Err(door::unexpected());
+            };
+            all.extend(ids);
+            freed += bytes;
+            // One answer names a bounded number; what is only looked at would be named again.
+            if !more || dry_run {
+                return Ok((all, freed, faults));
+            }
         }
     }
 }

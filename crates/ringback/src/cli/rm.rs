@@ -24,7 +24,7 @@ impl Rm {
     /// Forgets them.
     pub(crate) fn perform(self, door: Door) -> Done {
         let mut client = door::client(None)?;
-        let Reply::Removed { ids, bytes, faults } = client.call(Request::Remove { ids: self.ids })? else {
+        let Reply::Removed { ids, bytes, faults, .. } = client.call(Request::Remove { ids: self.ids })? else {
             return Err(door::unexpected());
         };
         say_removed(door, &ids, bytes, &faults, false)

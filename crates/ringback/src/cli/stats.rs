@@ -47,15 +47,28 @@ fn say_counts(door: Door, status: &StatusObject) -> Done {
         ("ended", status.ended),
         ("unheard", status.unheard),
         ("adopted", status.adopted),
+        ("freed", status.freed_tasks),
     ];
     if door.json {
-        let mut all = json!({ "rss_bytes": status.rss_bytes, "started_at": status.started_at });
+        let mut all = json!({
+            "rss_bytes": status.rss_bytes,
+            "started_at": status.started_at,
+            "kept_bytes": status.kept_bytes,
+            "quota_bytes": status.quota_bytes,
+            "freed_bytes": status.freed_bytes,
+        });
         for (name, count) in counts {
             all[name] = count.into();
         }
         door::document(&document(all))?;
     } else if !door.quiet {
         door::out_lines(counts.iter().map(|(name, count)| format!("{name:<8}  {count}")))?;
+        let quota = match status.quota_bytes {
+            0 => String::new(),
+            quota => format!(" of {}", size_text(quota)),
+        };
+        let freed = size_text(status.freed_bytes);
+        door::out(&format!("on disk   {}{quota} (ended tasks; {freed} freed)\n", size_text(status.kept_bytes)))?;
         door::out(&format!("memory    {}\n", size_text(status.rss_bytes)))?;
     }
     Ok(0)

@@ -49,7 +49,9 @@ pub(super) fn add(hook: Hook, event: &Event, options: &Options) -> Done {
         let Some(mut client) = client(&session)? else { return Ok(0) };
         if prompt.trim_start().starts_with(OWN_WORDS) {
             // The model is about to read of these.
-            client.send(&Request::Heard { tasks: ids_in(prompt) });
+            let endings = ids_in(prompt);
+            // Unsaid, they are offered again, which is the safe side.
+            let _unheard = client.call(Request::Ack { up_to: None, seqs: Vec::new(), tasks: Vec::new(), endings });
         }
         if say(hook, &mut client, |_| true, "")? {
             return Ok(0);

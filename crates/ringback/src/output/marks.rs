@@ -25,7 +25,7 @@ impl Marks {
     /// The marks that are kept, as far as they belong to an output of this length.
     pub(crate) fn open(task: &TaskObject, output: &Output) -> io::Result<Self> {
         let path = PathBuf::from(format!("{}.lines", task.output.path));
-        let is_small = fs::metadata(&path).is_ok_and(|facts| facts.len() <= FILE_BYTES_MAX);
+        let is_small = !task.output.packed.is && fs::metadata(&path).is_ok_and(|facts| facts.len() <= FILE_BYTES_MAX);
         let file = if is_small { fs::read(&path).unwrap_or_default() } else { Vec::new() };
         let kept = LineIndex::decode(&file);
         let index = if kept.counted().offset <= output.len()? { kept } else { LineIndex::default() };

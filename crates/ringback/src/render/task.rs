@@ -225,7 +225,12 @@ fn output_line(task: &TaskObject) -> String {
         0 => ", may grow".to_owned(),
         _ => format!(", kept open by {:?}", task.output.open_by),
     };
-    format!("{} ({}{lines}{open})", clean::line(&task.output.path), size_text(task.output.bytes))
+    let path = if task.output.packed.is {
+        format!("packed: ringback logs {}", task.id)
+    } else {
+        clean::line(&task.output.path)
+    };
+    format!("{path} ({}{lines}{open})", size_text(task.output.bytes))
 }
 
 fn leftovers_line(task: &TaskObject) -> String {

@@ -1,12 +1,16 @@
 //! Bad times: a full disk, a home that cannot be written, no descriptors, no processes. Nothing recorded is lost.
 
+use std::io::Write;
 use std::os::unix::fs::PermissionsExt;
+use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
+use ringback_host::wire::{Answer, Reply, Request, Until};
+use rustix::event::{PollFd, PollFlags, poll};
 use rustix::mount::{MountFlags, UnmountFlags, mount, mount_remount, unmount};
 
-use crate::support::{MINE, World, finish, has_ended, id_of, machine};
+use crate::support::{HANG, MINE, World, about, finish, has_ended, id_of, machine, wire};
 
 /// A small file system of our own under a home; it can be filled, or made read-only.
 struct SmallDisk {
@@ -28,7 +32,6 @@ impl SmallDisk {
 
     /// Writes until not a byte more fits.
     fn fill(&self) {
-        use std::io::Write;
         let mut file = std::fs::File::create(self.home.join("filler")).unwrap();
         let block = [0u8; 4096];
         while file.write_all(&block).is_ok() {}
@@ -95,6 +98,70 @@ fn a_full_disk_breaks_neither_list_nor_stop_nor_inbox_and_loses_no_ending() {
 }
 
 #[test]
+fn a_flood_on_a_small_disk_leaves_everything_else_working() {
+    let Some(disk) = SmallDisk::new("16m") else { return };
+    let world = &disk.world;
+    let (up, go) = (world.fifo("up"), world.fifo("go"));
+    let flood = world.sh(&format!(
+        "head -c 100000000 /dev/zero | tr '\\0' y; echo end; echo up > {}; read x < {}; exit 5",
+        up.word(),
+        go.word()
+    ));
+    up.lines(1);
+    let shown = world.show(&flood);
+    let gaps = shown["output"]["gaps"].as_array().unwrap();
+    assert!(!gaps.is_empty() && gaps.iter().all(|gap| gap[2] == "no_space"), "{shown:#}");
+
+    let small = world.sh("seq 1 1000; exit 3");
+    assert_eq!(world.end(&small)["exit_code"], 3);
+    let numbers: String = (1..=1000).map(|n| format!("{n}\n")).collect();
+    assert!(world.output(&small) == numbers.as_bytes(), "whole");
+    let stopped = world.sh("sleep 8304");
+    assert_eq!(world.kill(&stopped)["state"], "killed");
+    let told = world.inbox(MINE);
+    assert_eq!(told.len(), 2);
+    world.rb(&["ack", "--all"]).ok();
+    world.kill_daemon();
+    go.release(1);
+    let ended = world.end(&flood);
+    assert_eq!(ended["exit_code"], 5);
+    assert_eq!(ended["output"]["bytes"], 100_000_004, "offsets count what was not kept");
+    assert!(world.output(&flood).ends_with(b"end\n"));
+    assert_eq!(world.inbox(MINE).len(), 1);
+}
+
+#[test]
+fn what_must_be_recorded_has_a_reserve_on_a_disk_that_is_full() {
+    let Some(disk) = SmallDisk::new("24m") else { return };
+    let world = &disk.world;
+    let (up, go) = (world.fifo("up"), world.fifo("go"));
+    let wait = format!("echo up > {}; read x < {}", up.word(), go.word());
+    let ending: Vec<String> = (0..20).map(|n| world.sh(&format!("{wait}; exit {n}"))).collect();
+    let stopped = world.sh(&format!("{wait}; sleep 8305"));
+    up.lines(21);
+    disk.fill();
+    let refused = world.rb(&["run", "--json", "--", "true"]);
+    assert_eq!((refused.code, &refused.json()["code"]), (Some(125), &"store_full".into()), "{refused:?}");
+    assert!(refused.json()["hint"].as_str().unwrap().contains("free_space_floor"), "{refused:?}");
+    go.release(20);
+    for (n, id) in ending.iter().enumerate() {
+        assert_eq!(world.look(&["wait", "--timeout", "20s", id]).code, Some(i32::try_from(n).unwrap()));
+    }
+    assert_eq!(world.kill(&stopped)["state"], "killed");
+    let listed = world.look(&["ps", "-a", "--all-sessions", "--json"]).ok().json();
+    assert!(listed["tasks"].as_array().unwrap().iter().all(has_ended), "{listed:#}");
+    let told = world.inbox(MINE);
+    assert_eq!(told.len(), 21);
+    assert_eq!(told.last().unwrap()["seq"], 21);
+    let rest = world.rb(&["inbox", "--after", "20", "--json"]).ok().json();
+    assert_eq!(rest["notices"].as_array().unwrap().len(), 1, "they are acknowledged");
+    world.kill_daemon();
+    assert_eq!(world.inbox(MINE).len(), 1, "and stay so");
+    disk.free();
+    assert_eq!(world.end(&world.sh("exit 9"))["exit_code"], 9);
+}
+
+#[test]
 fn a_read_only_home_is_told_and_nothing_of_it_is_lost() {
     let Some(disk) = SmallDisk::new("24m") else { return };
     let world = &disk.world;
@@ -154,6 +221,101 @@ fn a_file_size_limit_of_the_daemon_loses_no_ending() {
         world.inbox(MINE).iter().filter(|notice| ids.iter().any(|(_, id)| notice["task"] == **id)).count(),
         ids.len()
     );
+}
+
+#[test]
+fn where_nothing_can_be_written_every_verb_says_the_same_and_no_wait_hangs() {
+    let world = World::new();
+    // In blocks of 1024 bytes: the database reaches it soon.
+    let mut daemon = limited_daemon(&world, "-f 160");
+    let (up, go) = (world.fifo("up"), world.fifo("go"));
+    let held: Vec<String> =
+        (0..3).map(|n| world.sh(&format!("echo up > {}; read x < {}; exit 1{n}", up.word(), go.word()))).collect();
+    up.lines(3);
+    let binding = format!("\"{}\"", "x".repeat(8 << 10));
+    let full = (0..100).any(|_| world.rb(&["run", "--binding", &binding, "--", "true"]).code != Some(0));
+    assert!(full, "the limit binds");
+    go.release(3);
+    for (n, id) in held.iter().enumerate() {
+        let said = world.look(&["wait", "--timeout", "30s", id]);
+        assert_eq!(said.code, Some(i32::try_from(10 + n).unwrap()), "{said:?}");
+        assert_eq!(world.show(id)["exit_code"], 10 + n);
+    }
+    let listed = world.look(&["ps", "-a", "-s", MINE, "--limit", "1000", "--json"]).ok().json();
+    let listed = listed["tasks"].as_array().unwrap();
+    let told = world.inbox(MINE);
+    for id in &held {
+        assert!(listed.iter().any(|task| task["id"] == **id && has_ended(task)), "{id} in {listed:#?}");
+        let notice = about(&told, id);
+        assert_eq!((notice.len(), &notice[0]["seq"]), (1, &0.into()), "{notice:#?}");
+        assert!(notice[0]["text"].as_str().unwrap().contains("not recorded yet"));
+    }
+    for args in [&["ack", held[0].as_str()][..], &["inbox", "--after", "1000000"]] {
+        let refused = world.rb(args);
+        assert!(refused.code == Some(125) && refused.err.contains("cannot record it"), "{refused:?}");
+    }
+    daemon.kill().unwrap();
+    daemon.wait().unwrap();
+    let told = world.inbox(MINE);
+    for id in &held {
+        let notice = about(&told, id);
+        assert!(notice.len() == 1 && notice[0]["seq"].as_u64() > Some(0), "{notice:#?}");
+    }
+}
+
+#[test]
+fn a_daemon_with_few_descriptors_answers_everybody() {
+    let world = World::new();
+    let mut daemon = limited_daemon(&world, "-n 40");
+    let go = world.fifo("go");
+    let held = world.sh(&format!("read x < {}; exit 6", go.word()));
+    let wait = Request::Wait { ids: vec![held.clone()], any: false, timeout_ms: None, until: Until::default() };
+    let wait = wire::call(wait);
+    let mut clients: Vec<UnixStream> = (0..50).map(|_| wire::connect(&world)).collect();
+    for client in &mut clients {
+        // One that is refused already reads no more.
+        let mut bytes = Vec::new();
+        ringback_host::wire::encode(&wait, &mut bytes).unwrap();
+        let _ = client.write_all(&bytes);
+    }
+    // All but a few are answered at once; the few wait.
+    let mut waiting = clients;
+    let mut refused = 0;
+    while waiting.len() > 3 {
+        let mut looked: Vec<PollFd<'_>> = waiting.iter().map(|client| PollFd::new(client, PollFlags::IN)).collect();
+        let patience = machine::left(std::time::Instant::now() + HANG).unwrap();
+        assert!(poll(&mut looked, Some(&patience)).unwrap() > 0, "{} clients hang", waiting.len());
+        let answered: Vec<bool> = looked.iter().map(|one| !one.revents().is_empty()).collect();
+        drop(looked);
+        let mut answered = answered.into_iter();
+        waiting.retain_mut(|client| {
+            let is_answered = answered.next().unwrap();
+            if is_answered {
+                let Some(Answer { reply: Reply::Fault(fault), .. }) = wire::hear(client) else { panic!("no refusal") };
+                assert!(["too_many_clients", "too_many_waits"].contains(&fault.code.as_str()), "{fault:?}");
+                assert!(fault.hint.unwrap().contains("ulimit -n"));
+                refused += 1;
+            }
+            !is_answered
+        });
+    }
+    assert_eq!(refused, 47);
+    // Who only looks, starts or stops is served beside those that wait.
+    assert!(world.look(&["ps", "-a", "--all-sessions"]).ok().text().contains(&held));
+    let refused = world.look(&["wait", &held]);
+    assert!(refused.code == Some(125) && refused.err.contains("hint: "), "{refused:?}");
+    let many: Vec<String> = (0..8).map(|n| world.sh(&format!("exit {n}"))).collect();
+    go.release(1);
+    for client in &mut waiting {
+        let Some(Answer { reply: Reply::Tasks { tasks, .. }, .. }) = wire::hear(client) else { panic!("no answer") };
+        assert_eq!(tasks[0].exit_code, Some(6));
+    }
+    drop(waiting);
+    for (n, id) in many.iter().enumerate() {
+        assert_eq!(world.end(id)["exit_code"], n);
+    }
+    daemon.kill().unwrap();
+    daemon.wait().unwrap();
 }
 
 #[test]

@@ -187,6 +187,13 @@ impl Story {
             assert!(self.starts(name) <= 1, "{name} was started twice");
         }
         self.check_notices(&tasks);
+        // A folder holds an environment: none is left of a task that is not, or not any more.
+        for folder in self.world.folders() {
+            let id = folder.file_name().unwrap().to_str().unwrap();
+            if !tasks.iter().any(|task| task.id == id) {
+                machine::until_removed(&folder);
+            }
+        }
     }
 
     fn starts(&self, name: &str) -> usize {

@@ -15,6 +15,7 @@ mod held_pipes;
 mod timeouts;
 mod trees;
 
+mod bounds;
 mod bytes;
 mod private;
 

@@ -11,6 +11,7 @@ use std::process::Child;
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::fs::inotify;
 pub(crate) use rustix::process::Pid;
 use rustix::process::{PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 
@@ -48,6 +49,19 @@ fn ended(process: &OwnedFd, patience: Duration) -> bool {
     let patience = Timespec::try_from(patience).expect("a short time");
     let mut waiting = [PollFd::new(process, PollFlags::IN)];
     poll(&mut waiting, Some(&patience)).expect("poll") == 1
+}
+
+/// Waits until a folder is removed.
+#[track_caller]
+pub(crate) fn until_removed(folder: &Path) {
+    let changes = inotify::init(inotify::CreateFlags::CLOEXEC | inotify::CreateFlags::NONBLOCK).expect("inotify");
+    // What is gone already cannot be watched.
+    if inotify::add_watch(&changes, folder, inotify::WatchFlags::DELETE_SELF).is_err() {
+        return;
+    }
+    let patience = Timespec::try_from(HANG).expect("a short time");
+    let told = poll(&mut [PollFd::new(&changes, PollFlags::IN)], Some(&patience)).expect("poll");
+    assert!(told == 1 || !folder.exists(), "{} stays", folder.display());
 }
 
 /// Whether a process lives; a zombie does not.

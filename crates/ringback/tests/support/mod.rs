@@ -237,6 +237,13 @@ impl World {
         self.home.join("t").join(&id[..2]).join(id)
     }
 
+    /// The folders of all tasks, also of those that are not recorded.
+    pub(crate) fn folders(&self) -> Vec<PathBuf> {
+        let below =
+            |folder: PathBuf| std::fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path());
+        below(self.home.join("t")).flat_map(below).collect()
+    }
+
     /// The keeper that stands in the task's folder, if one does.
     pub(crate) fn keeper(&self, id: &str) -> Option<Pid> {
         machine::standing_in(&self.folder(id))

@@ -72,6 +72,9 @@ pub struct Head {
     pub vars: u32,
     /// How many bytes of strings follow the head.
     pub strings: u64,
+    /// How many bytes stay free on the disk of the task folder: below that, what was kept of an output is thinned before
+    /// more is written. 0 is no such floor; so say specs from before this field.
+    pub free_min: u64,
 }
 
 impl Default for Head {
@@ -94,6 +97,7 @@ impl Default for Head {
             args: 0,
             vars: 0,
             strings: 0,
+            free_min: 0,
         }
     }
 }
@@ -120,6 +124,7 @@ impl Head {
         w.u32(self.args);
         w.u32(self.vars);
         w.u64(self.strings);
+        w.u64(self.free_min);
         let crc = crc32c(&head[4..]);
         head[..4].copy_from_slice(&crc.to_le_bytes());
         head
@@ -141,7 +146,7 @@ impl Head {
         for limit in &mut limits {
             *limit = r.u64();
         }
-        let (args, vars, strings) = (r.u32(), r.u32(), r.u64());
+        let (args, vars, strings, free_min) = (r.u32(), r.u32(), r.u64(), r.u64());
         Some(Self {
             task,
             leftovers,
@@ -159,6 +164,7 @@ impl Head {
             args,
             vars,
             strings,
+            free_min,
         })
     }
 }

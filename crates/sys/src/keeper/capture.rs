@@ -52,13 +52,13 @@ impl Capture {
         } else {
             [Some(Fifo::open(c"io", Stream::Merged)?), None]
         };
-        let output = Sink::new(open_output(c"output")?, Of::Output, head.output_max, record)?;
+        let output = Sink::new(open_output(c"output")?, Of::Output, head.output_max, head.free_min, record)?;
         let files = if head.split {
             // Together they get as much of the disk as `output` has.
             let cap = head.output_max / 2;
             [
-                Some(Sink::new(open_output(c"stdout")?, Of::Stream(0), cap, record)?),
-                Some(Sink::new(open_output(c"stderr")?, Of::Stream(1), cap, record)?),
+                Some(Sink::new(open_output(c"stdout")?, Of::Stream(0), cap, head.free_min, record)?),
+                Some(Sink::new(open_output(c"stderr")?, Of::Stream(1), cap, head.free_min, record)?),
             ]
         } else {
             [None, None]
@@ -259,5 +259,5 @@ impl Index {
 
 /// Not `O_APPEND`: splice(2) refuses such a file.
 fn open_output(path: &CStr) -> Result<Fd> {
-    file::open(path, file::flag::RDWR | file::flag::CREAT)
+    file::open(path, file::flag::RDWR | file::flag::CREAT | file::flag::NOFOLLOW)
 }

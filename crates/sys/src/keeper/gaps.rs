@@ -1,6 +1,6 @@
 //! The gaps of an output file: what is missing, from where to where, and why.
 
-use crate::form::record::{Gap, GapWhy, Record};
+use crate::form::record::{Gap, Record};
 
 /// Which file's gaps are meant.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -34,25 +34,32 @@ pub(super) fn add(record: &mut Record, of: Of, gap: Gap) {
     }
 }
 
-/// Makes `from..to` one gap of the output limit and forgets the gaps inside it; `false` if there is no room for it.
-pub(super) fn free_middle(record: &mut Record, of: Of, from: u64, to: u64) -> bool {
+/// Makes this range one gap and forgets the gaps inside it; `false` if there is no room for it.
+pub(super) fn free_middle(record: &mut Record, of: Of, freed: Gap) -> bool {
+    let Gap { from, to, .. } = freed;
     let (gaps, count) = slots(record, of);
+    // Nothing of it is there already.
+    if gaps.iter().take(count).any(|gap| gap.from <= from && gap.to >= to) {
+        return true;
+    }
     let mut kept = 0;
     for at in 0..count {
         let mut gap = gaps[at];
         if gap.from >= from && gap.to <= to {
             continue;
         }
-        // A gap that reaches over the new end starts where this one ends, so that ranges never overlap.
+        // A gap that reaches over an end of the new one stops there, so that ranges never overlap.
         if gap.from < to && gap.to > to {
             gap.from = to;
+        } else if gap.from < from && gap.to > from {
+            gap.to = from;
         }
         gaps[kept] = gap;
         kept += 1;
     }
     let room = kept < gaps.len();
     if room {
-        gaps[kept] = Gap { from, to, why: GapWhy::OutputLimit };
+        gaps[kept] = freed;
         let mut at = kept;
         while at > 0 && gaps[at - 1].from > from {
             gaps.swap(at - 1, at);
@@ -98,6 +105,7 @@ fn slots(record: &mut Record, of: Of) -> (&mut [Gap], usize) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::form::record::GapWhy;
 
     fn gap(from: u64, to: u64, why: GapWhy) -> Gap {
         Gap { from, to, why }
@@ -120,9 +128,14 @@ mod tests {
         for of in [Of::Output, Of::Stream(1)] {
             let mut record = Record::default();
             add(&mut record, of, gap(30, 40, GapWhy::NoSpace));
-            free_middle(&mut record, of, 10, 50);
-            free_middle(&mut record, of, 10, 80);
+            free_middle(&mut record, of, gap(10, 50, GapWhy::OutputLimit));
+            free_middle(&mut record, of, gap(10, 80, GapWhy::OutputLimit));
             assert_eq!((total(&mut record, of), end(&mut record, of)), (70, 80));
+            // A thinner head: what was freed before is inside, and what is left of it belongs to the new one.
+            assert!(free_middle(&mut record, of, gap(5, 70, GapWhy::NoSpace)));
+            assert_eq!((total(&mut record, of), end(&mut record, of)), (75, 80));
+            assert!(free_middle(&mut record, of, gap(6, 60, GapWhy::NoSpace)), "it is free already");
+            assert_eq!(total(&mut record, of), 75);
         }
     }
 }

@@ -1,4 +1,7 @@
 //! One output file: bytes only ever go to its end, a fault of the disk never stops the task, and a cap frees the middle.
+//!
+//! Below the floor of free disk space a large output is thinned like one over its cap, so that one that floods the disk
+//! makes room for everybody else; a small one may still use half of what is left.
 
 use super::crash::crash;
 use super::gaps::{self, Of};
@@ -10,6 +13,12 @@ use crate::raw::{Errno, Fd, Result, file};
 pub(super) const MOVE_MAX: usize = 1 << 20;
 /// How long a full disk is left alone before the next try, milliseconds.
 const RETRY_MS: u64 = 100;
+/// So much of an output is kept also below the floor of free space: enough to see what it was about.
+const KEPT_BYTES: u64 = 256 << 10;
+/// How much is written at least and at most between two looks at the disk.
+const LOOK_BYTES: (u64, u64) = (64 << 10, 8 << 20);
+/// So many outputs may come nearer to the floor at once without going through it.
+const WRITERS: u64 = 8;
 /// Piece in which bytes are read where they must be read; small, because it is on the stack.
 const PIECE_BYTES: usize = 4096;
 
@@ -34,6 +43,12 @@ pub(super) struct Sink {
     length: u64,
     /// Most bytes on disk, 0 for no limit.
     cap: u64,
+    /// The same, while the disk has no room for so many.
+    limit: u64,
+    /// How many bytes stay free on the disk, 0 for no floor.
+    free_min: u64,
+    /// The length at which the disk is looked at again.
+    look_at: u64,
     fault: Option<Fault>,
     /// The file system has no splice(2).
     by_copy: bool,
@@ -48,9 +63,9 @@ struct Fault {
 
 impl Sink {
     /// Goes on at the end of `file`, or behind the last gap that the record knows.
-    pub(super) fn new(file: Fd, of: Of, cap: u64, record: &mut Record) -> Result<Self> {
+    pub(super) fn new(file: Fd, of: Of, cap: u64, free_min: u64, record: &mut Record) -> Result<Self> {
         let length = file::seek_end(&file)?.max(gaps::end(record, of));
-        Ok(Self { file, of, length, cap, fault: None, by_copy: false })
+        Ok(Self { file, of, length, cap, limit: cap, free_min, look_at: length, fault: None, by_copy: false })
     }
 
     /// Where the next byte goes.
@@ -73,6 +88,9 @@ impl Sink {
         if !self.may_write(ledger, now_ms) {
             return self.drop_from(pipe, ledger);
         }
+        if !self.has_room(ledger) {
+            return self.fail(Errno::ENOSPC, pipe, ledger, now_ms);
+        }
         let answer = if self.by_copy { self.copy_piece(pipe, ledger) } else { self.splice(pipe, ledger) };
         match answer {
             Ok(0) => Moved::End,
@@ -88,7 +106,9 @@ impl Sink {
 
     fn splice(&mut self, pipe: &Fd, ledger: &mut Ledger) -> Result<usize> {
         // With a cap the file is over it by one move at most, and then trimmed.
-        let most = if self.cap == 0 { MOVE_MAX } else { usize::try_from(self.cap / 4).unwrap_or(MOVE_MAX) };
+        let by_cap = if self.limit == 0 { u64::MAX } else { self.limit / 4 };
+        let by_floor = if self.free_min == 0 { u64::MAX } else { self.look_at.saturating_sub(self.length) };
+        let most = usize::try_from(by_cap.min(by_floor)).unwrap_or(MOVE_MAX);
         let answer = file::splice(pipe, &self.file, Some(self.length), most.clamp(PIECE_BYTES, MOVE_MAX));
         if answer == Err(Errno::EINVAL) {
             self.by_copy = true;
@@ -126,6 +146,35 @@ impl Sink {
             }
             Some(_) => false,
         }
+    }
+
+    /// Whether the disk has room for more of this output; thins it below the floor.
+    fn has_room(&mut self, ledger: &mut Ledger) -> bool {
+        if self.free_min == 0 || self.length < self.look_at {
+            return true;
+        }
+        let free = file::free(&self.file).unwrap_or(u64::MAX);
+        let above = free.saturating_sub(self.free_min);
+        if above == 0 {
+            let kept = self.on_disk(ledger);
+            if kept > KEPT_BYTES {
+                self.limit = (kept / 2).max(KEPT_BYTES);
+                self.trim(ledger);
+            }
+            // Where nothing could be thinned, and nobody else has made room, what is left is for others.
+            if self.on_disk(ledger) == kept && (kept > KEPT_BYTES || free < self.free_min / 2) {
+                return false;
+            }
+        } else if above > self.free_min {
+            self.limit = self.cap;
+        }
+        let (least, most) = LOOK_BYTES;
+        self.look_at = self.length + (above / WRITERS).clamp(least, most);
+        true
+    }
+
+    fn on_disk(&self, ledger: &mut Ledger) -> u64 {
+        self.length.saturating_sub(gaps::total(&mut ledger.record, self.of))
     }
 
     /// Notes the fault and drops what is in the pipe.
@@ -166,6 +215,8 @@ impl Sink {
 
     /// Appends `from..from + count` of another file, inside the kernel.
     pub(super) fn append_from(&mut self, source: &Fd, from: u64, count: u64, ledger: &mut Ledger) {
+        // Only to thin it: a stream has what `output` has, as far as there is space.
+        let _ = self.has_room(ledger);
         let mut left = count;
         let mut answer = file::seek_to(&self.file, self.length).map(|()| 1);
         while left > 0 {
@@ -202,25 +253,24 @@ impl Sink {
 
     /// Frees the middle once more than the cap is on disk: a quarter of the cap stays at the head, half at the tail.
     pub(super) fn trim(&mut self, ledger: &mut Ledger) {
-        if !self.over_limit() || self.fault.is_some() {
+        if self.limit == 0 || self.fault.is_some() || self.on_disk(ledger) <= self.limit {
             return;
         }
-        let on_disk = self.length - gaps::total(&mut ledger.record, self.of);
-        if on_disk <= self.cap {
-            return;
-        }
-        let (from, to) = (self.cap / 4, self.length - self.cap / 2);
+        let why = if self.limit == self.cap { GapWhy::OutputLimit } else { GapWhy::NoSpace };
+        let gap = Gap { from: self.limit / 4, to: self.length - self.limit / 2, why };
         let before = ledger.record;
-        let named = gaps::free_middle(&mut ledger.record, self.of, from, to);
+        let named = gaps::free_middle(&mut ledger.record, self.of, gap);
         // The hole is named before it is there.
         ledger.write();
         crash!("keeper.before-punch");
-        if named && file::punch(&self.file, from, to).is_ok() {
+        if named && file::punch(&self.file, gap.from, gap.to).is_ok() {
             return;
         }
         // No holes on this file system: what is there stays, and what comes is dropped.
         ledger.record = Record { seq: ledger.record.seq, ..before };
-        self.fault = Some(Fault { why: GapWhy::OutputLimit, retry_ms: None });
+        if why == GapWhy::OutputLimit {
+            self.fault = Some(Fault { why, retry_ms: None });
+        }
         ledger.write();
     }
 }
@@ -249,7 +299,7 @@ mod tests {
         let name = CString::new(path.as_os_str().as_bytes()).unwrap();
         let file = file::open(&name, file::flag::RDWR | file::flag::CREAT | APPEND).unwrap();
         let mut ledger = Ledger::of_file(file::open(&name, file::flag::RDONLY).unwrap());
-        let mut sink = Sink::new(file, Of::Output, 0, &mut ledger.record).unwrap();
+        let mut sink = Sink::new(file, Of::Output, 0, 0, &mut ledger.record).unwrap();
         let (reader, mut writer) = std::io::pipe().unwrap();
         let bytes: Vec<u8> = (0..50_000_u32).flat_map(u32::to_le_bytes).collect();
         let number = std::os::fd::AsRawFd::as_raw_fd(&reader);

@@ -4,7 +4,7 @@ use core::ffi::CStr;
 
 use super::{Errno, Result, call, nr};
 
-/// Flags of open(2) that the keeper uses; the same number on all machines that it runs on.
+/// Flags of open(2) that the keeper uses; but for one the same number on all machines that it runs on.
 pub(crate) mod flag {
     pub(crate) const RDONLY: usize = 0;
     pub(crate) const WRONLY: usize = 0o1;
@@ -13,6 +13,8 @@ pub(crate) mod flag {
     pub(crate) const NOCTTY: usize = 0o400;
     pub(crate) const TRUNC: usize = 0o1000;
     pub(crate) const NONBLOCK: usize = 0o4000;
+    /// The two machines differ (fcntl.h).
+    pub(crate) const NOFOLLOW: usize = if cfg!(target_arch = "aarch64") { 0o100_000 } else { 0o400_000 };
     pub(super) const CLOEXEC: usize = 0o2_000_000;
     /// Only a place in the file system, not to be read (open(2)).
     pub(crate) const PATH: usize = 0o10_000_000;
@@ -156,6 +158,20 @@ pub(crate) fn punch(fd: &Fd, from: u64, to: u64) -> Result<()> {
     const PUNCH_HOLE_KEEP_SIZE: usize = 2 | 1;
     // SAFETY: plain numbers.
     unsafe { call(nr::FALLOCATE, [fd.word(), PUNCH_HOLE_KEEP_SIZE, from as usize, (to - from) as usize]) }.map(drop)
+}
+
+/// How many bytes may still be written to the file system of a file; nothing where it does not say (fstatfs(2)).
+pub(crate) fn free(fd: &Fd) -> Option<u64> {
+    // `struct statfs` is words of the machine: the third is the size, the fifth what is free of it for us, in units
+    // of the tenth (asm-generic/statfs.h, where a word has 64 bits).
+    const WORDS: usize = 15;
+    const BLOCKS: usize = 2;
+    const AVAILABLE: usize = 4;
+    const UNIT: usize = 9;
+    let mut words = [0_u64; WORDS];
+    // SAFETY: the words are writable, and at least as many as the kernel writes.
+    unsafe { call(nr::FSTATFS, [fd.word(), words.as_mut_ptr() as usize]) }.ok()?;
+    (words[BLOCKS] > 0).then(|| words[AVAILABLE].saturating_mul(words[UNIT]))
 }
 
 /// Moves up to `most` bytes from a pipe into a file at `offset`, or to the position of a device, without waiting.

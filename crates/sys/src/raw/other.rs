@@ -57,6 +57,7 @@ pub(super) mod nr {
         SENDFILE = SYS_sendfile,
         CLONE = SYS_clone,
         EXECVE = SYS_execve,
+        FSTATFS = SYS_fstatfs,
         WAIT4 = SYS_wait4,
         WAITID = SYS_waitid,
         PIPE2 = SYS_pipe2,

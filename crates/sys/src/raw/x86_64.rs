@@ -92,6 +92,7 @@ pub(super) mod nr {
     pub(crate) const CHDIR: usize = 80;
     pub(crate) const UMASK: usize = 95;
     pub(crate) const SETSID: usize = 112;
+    pub(crate) const FSTATFS: usize = 138;
     pub(crate) const SETPRIORITY: usize = 141;
     pub(crate) const PRCTL: usize = 157;
     pub(crate) const GETDENTS64: usize = 217;

@@ -5,6 +5,7 @@ use std::io;
 use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 
+use ringback_sys::files;
 use ringback_sys::form::index::{ENTRY_BYTES, Entry};
 
 /// How many entries one read fetches.
@@ -25,10 +26,15 @@ impl Index {
         Ok(index)
     }
 
+    /// The index in this file.
+    pub(super) fn of(file: File) -> Self {
+        Self { path: PathBuf::new(), file: Some(file), block: Vec::new(), block_at: 0 }
+    }
+
     /// The keeper makes it after the output, so a quick reader may find the one without the other.
     fn open_if_there(&mut self) -> io::Result<()> {
         if self.file.is_none() {
-            self.file = match File::open(&self.path) {
+            self.file = match files::open_regular(&self.path) {
                 Ok(file) => Some(file),
                 Err(error) if error.kind() == io::ErrorKind::NotFound => None,
                 Err(error) => return Err(error),

@@ -6,7 +6,7 @@ mod index;
 mod lines;
 
 use std::fs::File;
-use std::io;
+use std::io::{self, Write as _};
 use std::ops::Range;
 use std::os::unix::fs::FileExt as _;
 use std::path::Path;
@@ -14,7 +14,9 @@ use std::path::Path;
 pub use facts::{Facts, facts};
 pub use follow::{Follow, Turn};
 pub use lines::{LINE_BYTES_MAX, Line, LineSink, Lines};
+use ringback_sys::files;
 pub use ringback_sys::form::index::Stream;
+use serde_bytes::ByteBuf;
 
 use crate::wire::TaskObject;
 use index::Index;
@@ -62,11 +64,36 @@ impl Output {
     /// Opens the output of this task; nothing if it has none yet.
     pub fn open(task: &TaskObject) -> io::Result<Option<Self>> {
         let gaps = task.output.gaps.iter().map(|(from, to, why)| Gap { from: *from, to: *to, why: why.clone() });
-        Self::open_at(Path::new(&task.output.path), Path::new(&task.output.index_path), gaps.collect())
+        let packed = &task.output.packed;
+        if packed.is {
+            return Self::unpack(packed.bytes.as_ref(), gaps.collect());
+        }
+        match Self::open_at(Path::new(&task.output.path), Path::new(&task.output.index_path), gaps.collect())? {
+            None if task.has_ended() && task.output.bytes > 0 => Err(io::Error::new(
+                io::ErrorKind::NotFound,
+                format!("the output of {} is not there any more: {} was removed", task.id, task.output.path),
+            )),
+            output => Ok(output),
+        }
+    }
+
+    /// The output that came with the task, as a file that is nowhere but in memory.
+    fn unpack(bytes: Option<&(Option<ByteBuf>, ByteBuf)>, mut gaps: Vec<Gap>) -> io::Result<Option<Self>> {
+        let Some((output, index)) = bytes else {
+            return Err(io::Error::new(io::ErrorKind::NotFound, "the output did not come with the task"));
+        };
+        let Some(output) = output else { return Ok(None) };
+        let in_memory = |bytes: &[u8]| {
+            let mut file = files::memory("output")?;
+            file.write_all(bytes)?;
+            Ok::<File, io::Error>(file)
+        };
+        gaps.sort_by_key(|gap| gap.from);
+        Ok(Some(Self { file: in_memory(output)?, index: Index::of(in_memory(index)?), gaps }))
     }
 
     fn open_at(path: &Path, index_path: &Path, mut gaps: Vec<Gap>) -> io::Result<Option<Self>> {
-        let file = match File::open(path) {
+        let file = match files::open_regular(path) {
             Ok(file) => file,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
             Err(error) => return Err(error),
@@ -211,7 +238,6 @@ impl Output {
 pub(super) mod tests {
     use super::*;
     use ringback_sys::form::index::Entry;
-    use std::io::Write as _;
 
     pub(super) struct Sample {
         _dir: tempfile::TempDir,
@@ -279,6 +305,31 @@ pub(super) mod tests {
         std::fs::write(&index_path, entry.encode()).unwrap();
         std::fs::write(&path, b"ab").unwrap();
         assert_eq!(pieces(&mut sample, 0..2, true), ["0 ab Stderr Some(7)"]);
+    }
+
+    #[test]
+    fn a_packed_output_reads_as_the_file_did_and_a_removed_one_is_missed() {
+        let index = Entry { offset: 0, wall_ms: 7, stream: Stream::Stderr }.encode().to_vec();
+        let mut task = TaskObject { state: "exited".to_owned(), ..TaskObject::default() };
+        task.output.gaps = vec![(1, 3, "no_space".to_owned())];
+        task.output.packed = crate::wire::task::Packed {
+            is: true,
+            bytes: Some((Some(ByteBuf::from(*b"a\0\0b\n")), ByteBuf::from(index))),
+        };
+        let wire = rmp_serde::to_vec_named(&task).unwrap();
+        let task: TaskObject = rmp_serde::from_slice(&wire).unwrap();
+        let json = serde_json::to_value(&task).unwrap();
+        assert_eq!((&json["output"]["packed"], &json["output"]["path"]), (&true.into(), &serde_json::Value::Null));
+        let mut output = Output::open(&task).unwrap().unwrap();
+        assert_eq!((output.len().unwrap(), output.read(0..5).unwrap()), (5, b"ab\n".to_vec()));
+        assert_eq!(output.offset_at(8).unwrap(), 5);
+
+        let mut removed = TaskObject { state: "exited".to_owned(), id: "k3".to_owned(), ..TaskObject::default() };
+        removed.output.path = "/nowhere/output".to_owned();
+        assert!(Output::open(&removed).unwrap().is_none(), "it never wrote");
+        removed.output.bytes = 1;
+        let error = Output::open(&removed).map(|_| ()).unwrap_err();
+        assert!(error.to_string().contains("k3 is not there any more"), "{error}");
     }
 
     #[test]

@@ -1,0 +1,102 @@
+//! Folders of tasks that are not: left behind by a daemon that died after it had made one and before it recorded the task,
+//! or after it had recorded that a task is removed and before it deleted its folder. They hold the environment of a command.
+//!
+//! A new daemon looks through all task folders, a part at a time, beside its other work.
+
+use std::collections::BTreeSet;
+use std::fs;
+
+use ringback_core::id::{Prefix, TaskId};
+use ringback_core::retention::Kept;
+use ringback_sys::process;
+
+use super::Daemon;
+use super::round::Act;
+use crate::store::Found;
+
+/// How long others are served between two parts, milliseconds.
+const PAUSE_MS: u64 = 5;
+/// How many folders one part deletes at most.
+const DELETES_MAX: usize = 16;
+/// When a folder is tried again that could not be deleted, milliseconds.
+const AGAIN_MS: u64 = 60_000;
+
+/// What is still to be looked through.
+#[derive(Default)]
+pub(super) struct Sweep {
+    /// Names of folders of task folders.
+    parts: BTreeSet<String>,
+    at_ms: Option<u64>,
+}
+
+impl Sweep {
+    /// When the next part is looked through, by the monotonic clock.
+    pub(super) fn next_due(&self) -> Option<u64> {
+        self.at_ms
+    }
+}
+
+impl Daemon {
+    /// Everything is to be looked through.
+    pub(super) fn begin_sweep(&mut self) {
+        let entries = match fs::read_dir(self.home.tasks()) {
+            Ok(entries) => entries,
+            Err(error) => return self.troubles.note("look for folders of removed tasks", &error),
+        };
+        let names = entries.flatten().filter_map(|entry| entry.file_name().into_string().ok());
+        self.sweep.parts = names.filter(|name| Prefix::parse(name).is_ok()).collect();
+        self.sweep.at_ms = Some(process::monotonic_ms());
+    }
+
+    /// The folder of this task could not be deleted.
+    pub(super) fn sweep_again(&mut self, id: TaskId) {
+        let dir = self.dir(id);
+        let part = dir.parent().and_then(|part| part.file_name()).map(|name| name.to_string_lossy().into_owned());
+        self.sweep.parts.extend(part);
+        self.sweep.at_ms.get_or_insert(process::monotonic_ms() + AGAIN_MS);
+    }
+
+    /// Looks through the next part, if its time has come.
+    pub(super) fn sweep_due(&mut self, now_ms: u64) {
+        if self.sweep.at_ms.is_none_or(|at_ms| at_ms > now_ms) {
+            return;
+        }
+        if let Some(part) = self.sweep.parts.pop_first() {
+            let left = self.left_in(&part);
+            if left.len() > DELETES_MAX {
+                self.sweep.parts.insert(part);
+            }
+            for id in left.into_iter().take(DELETES_MAX) {
+                self.round.act(Act::Delete(id, Kept::default()));
+            }
+        }
+        self.sweep.at_ms = (!self.sweep.parts.is_empty()).then(|| now_ms + PAUSE_MS);
+    }
+
+    /// The tasks of this part that have a folder and should not.
+    fn left_in(&mut self, part: &str) -> Vec<TaskId> {
+        let Ok(prefix) = Prefix::parse(part) else { return Vec::new() };
+        let known = match self.store.ids(prefix) {
+            Ok(known) => known,
+            Err(error) => {
+                self.troubles.note("look for folders of removed tasks", &error);
+                return Vec::new();
+            }
+        };
+        let Ok(entries) = fs::read_dir(self.home.tasks().join(part)) else { return Vec::new() };
+        let ids = entries.flatten().filter_map(|entry| TaskId::parse(entry.file_name().to_str()?).ok());
+        let strange: Vec<TaskId> = ids.filter(|id| !known.contains(id) && !self.lives.contains_key(id)).collect();
+        strange.into_iter().filter(|id| self.is_left(*id)).collect()
+    }
+
+    /// Whether the folder of a task that the store does not have was left by a crash: that of a removed task, or one that
+    /// is still as it was before its task was recorded. Any other may be all that is left of a lost database.
+    fn is_left(&self, id: TaskId) -> bool {
+        match self.store.find(Prefix { low: id, high: id }) {
+            // Removed, or its output is in the database; a crash came before the folder was deleted.
+            Ok(Found::Expired(_) | Found::One(_)) => true,
+            Ok(Found::Unknown) => fs::symlink_metadata(self.dir(id).join("state")).is_err(),
+            Ok(Found::Ambiguous(_)) | Err(_) => false,
+        }
+    }
+}

@@ -1,0 +1,78 @@
+//! What went wrong and is nobody's answer: a few lines in memory for `daemon status`, and a log that does not grow for ever.
+
+use std::fs::{self, File};
+use std::io::{self, Write as _};
+use std::path::{Path, PathBuf};
+
+use ringback_sys::{files, process};
+
+use super::view;
+
+/// How many troubles are remembered: enough to see a pattern, not a log.
+const RECENT_MAX: usize = 32;
+/// How long the log may get before it starts anew, bytes. The one before is kept.
+const LOG_BYTES_MAX: u64 = 1 << 20;
+
+/// The troubles of one daemon.
+pub(super) struct Troubles {
+    path: PathBuf,
+    log: File,
+    length: u64,
+    /// The last few.
+    pub recent: Vec<String>,
+}
+
+impl Troubles {
+    /// Opens the log at `path` and writes that a daemon begins.
+    pub(super) fn open(path: &Path) -> io::Result<Self> {
+        let log = files::append(path)?;
+        let length = log.metadata()?.len();
+        let mut troubles = Self { path: path.to_owned(), log, length, recent: Vec::new() };
+        troubles.write(&format!("{} serves as {}", view::time(process::wall_ms()), std::process::id()));
+        Ok(troubles)
+    }
+
+    /// Notes that something could not be done.
+    pub(super) fn note(&mut self, act: &str, error: &dyn std::fmt::Display) {
+        let line = format!("{} cannot {act}: {error}", view::time(process::wall_ms()));
+        self.write(&line);
+        if self.recent.len() == RECENT_MAX {
+            self.recent.remove(0);
+        }
+        self.recent.push(line);
+    }
+
+    /// A log that cannot be written is no reason to stop serving.
+    fn write(&mut self, line: &str) {
+        if self.length > LOG_BYTES_MAX && fs::rename(&self.path, self.path.with_extension("log.old")).is_ok() {
+            if let Ok(log) = files::append(&self.path) {
+                self.log = log;
+            }
+            self.length = 0;
+        }
+        let line = format!("{line}\n");
+        if self.log.write_all(line.as_bytes()).is_ok() {
+            self.length += line.len() as u64;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_log_that_is_long_begins_anew_while_it_is_written() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("daemon.log");
+        let mut troubles = Troubles::open(&path).unwrap();
+        let long = "x".repeat(100_000);
+        for number in 0..30 {
+            troubles.note(&format!("do {number}"), &long);
+        }
+        let length = |path: &Path| fs::metadata(path).unwrap().len();
+        assert!(length(&path) <= LOG_BYTES_MAX + 101_000 && length(&dir.path().join("daemon.log.old")) > LOG_BYTES_MAX);
+        assert!(fs::read_to_string(&path).unwrap().contains("cannot do 29: xxx"));
+        assert_eq!(troubles.recent.len(), 30);
+    }
+}
