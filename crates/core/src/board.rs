@@ -41,7 +41,8 @@ pub struct Entry {
 #[derive(Debug)]
 pub struct Board {
     entries: BTreeMap<TaskId, Entry>,
-    keys: BTreeMap<(String, String), TaskId>,
+    /// By session and key: the tasks that have not ended, in the order they were asked for. All but the first replace.
+    keys: BTreeMap<(String, String), BTreeSet<(u64, TaskId)>>,
     line: BTreeSet<(u64, TaskId)>,
     busy: usize,
     busy_max: usize,
@@ -90,9 +91,12 @@ impl Board {
                 IfRunning::Reuse => return alloc::vec![Effect::Reuse { asked: id, existing }],
                 IfRunning::Reject => return alloc::vec![Effect::Refuse { asked: id, existing, key }],
                 IfRunning::Replace => {
+                    let inherited = self.waits_for(existing);
                     let stop = Stop { cause: Cause::Replaced, by: Some(by.into()), grace_ms: None };
                     self.step_one(existing, Input::StopAsked(stop), &mut effects);
-                    after = self.entries.contains_key(&existing).then_some(existing);
+                    // One that still waited is gone at once; what it waited for may live, and is waited for in its place.
+                    let blocker = if self.entries.contains_key(&existing) { Some(existing) } else { inherited };
+                    after = blocker.filter(|blocker| self.entries.contains_key(blocker));
                 }
             }
         }
@@ -179,10 +183,18 @@ impl Board {
         }
     }
 
+    /// The task whose tree has to be gone before this one may start.
+    fn waits_for(&self, id: TaskId) -> Option<TaskId> {
+        match &self.entries.get(&id)?.state {
+            State::Queued { after } => *after,
+            State::Starting { .. } | State::Running { .. } | State::Open | State::Closed => None,
+        }
+    }
+
     fn taken(&self, ask: &Ask) -> Option<(String, TaskId)> {
         let key = ask.key.clone()?;
-        let existing = *self.keys.get(&(ask.session.clone(), key.clone()))?;
-        Some((key, existing))
+        let holders = self.keys.get(&(ask.session.clone(), key.clone()))?;
+        holders.last().map(|(_, existing)| (key, *existing))
     }
 
     /// The newest task of the same session and key, ended or not, if this one is to replace it.
@@ -196,7 +208,7 @@ impl Board {
         let order = self.next_order;
         self.next_order += 1;
         if let (Some(key), false) = (&ask.key, state.has_ended()) {
-            self.keys.insert((ask.session.clone(), key.clone()), id);
+            self.keys.entry((ask.session.clone(), key.clone())).or_default().insert((order, id));
         }
         self.entries.insert(id, Entry { ask, state: State::Closed, order });
         self.set(id, state);
@@ -239,10 +251,13 @@ impl Board {
     }
 
     fn free_key(&mut self, id: TaskId) {
-        let Some(Entry { ask: Ask { session, key: Some(key), .. }, .. }) = self.entries.get(&id) else { return };
+        let Some(Entry { ask: Ask { session, key: Some(key), .. }, order, .. }) = self.entries.get(&id) else { return };
         let place = (session.clone(), key.clone());
-        if self.keys.get(&place) == Some(&id) {
-            self.keys.remove(&place);
+        if let Some(holders) = self.keys.get_mut(&place) {
+            holders.remove(&(*order, id));
+            if holders.is_empty() {
+                self.keys.remove(&place);
+            }
         }
     }
 

@@ -146,6 +146,32 @@ fn a_key_is_reused_rejected_or_replaced() {
 }
 
 #[test]
+fn who_replaces_a_task_that_still_waits_waits_for_what_that_one_waited_for() {
+    let mut board = board();
+    board.ask(id(1), keyed("build", IfRunning::Reuse), "s");
+    board.step(id(1), Input::Saw(Sight::Started));
+    board.ask(id(2), keyed("build", IfRunning::Replace), "s");
+    let effects = board.ask(id(3), keyed("build", IfRunning::Replace), "s");
+    assert_eq!(effects.last(), Some(&Effect::Insert { id: id(3) }), "the tree of the first still lives: {effects:?}");
+    assert!(board.get(id(2)).is_none(), "the second never runs");
+    let effects = board.step(id(1), Input::Saw(Sight::Closed(exit(0))));
+    assert_eq!(effects.last(), Some(&Effect::Launch { id: id(3) }));
+}
+
+#[test]
+fn a_key_stays_with_a_task_that_lives_when_the_one_that_was_to_replace_it_is_stopped() {
+    let mut board = board();
+    board.ask(id(1), keyed("build", IfRunning::Reuse), "s");
+    board.step(id(1), Input::Saw(Sight::Started));
+    board.ask(id(2), keyed("build", IfRunning::Replace), "s");
+    board.step(id(2), Input::StopAsked(stop()));
+    let reuse = board.ask(id(3), keyed("build", IfRunning::Reuse), "s");
+    assert_eq!(reuse, [Effect::Reuse { asked: id(3), existing: id(1) }]);
+    let effects = board.ask(id(4), keyed("build", IfRunning::Replace), "s");
+    assert_eq!(effects.last(), Some(&Effect::Insert { id: id(4) }), "not beside the first: {effects:?}");
+}
+
+#[test]
 fn a_key_is_free_again_when_its_task_has_ended() {
     let mut board = board();
     board.ask(id(1), keyed("build", IfRunning::Reuse), "s");
