@@ -1,6 +1,6 @@
 //! The project's tasks beside its tests: figures about speed (`bench`) and about promises under faults (`prove`).
 
-mod bench;
+mod prove;
 
 use std::process::ExitCode;
 
@@ -16,13 +16,13 @@ struct Arguments {
 
 #[derive(Subcommand)]
 enum Task {
-    /// Measures ringback beside its peers in one run, as ratios to the floor of the machine.
-    Bench(bench::Options),
+    /// Kills, fills, cuts off and counts: whether the promises hold under faults that we choose.
+    Prove(prove::Options),
 }
 
 fn main() -> ExitCode {
     let done = match Arguments::parse().task {
-        Task::Bench(options) => bench::run(&options),
+        Task::Prove(options) => prove::run(&options),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,

@@ -1,0 +1,123 @@
+//! `cargo xtask prove`: the promises under faults that we choose, on the real programs, against an oracle.
+//!
+//! Each part prints what it saw and adds it to a results file, so that short runs add up to a long one.
+
+mod canary;
+mod chance;
+mod judge;
+mod kills;
+mod processes;
+mod reader;
+mod results;
+mod simulation;
+mod subject;
+mod zoo;
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+use clap::{Args, ValueEnum};
+
+use results::Results;
+
+/// How long, and what.
+#[derive(Args)]
+pub(crate) struct Options {
+    /// About how long all parts take together.
+    #[arg(long, default_value_t = 10, value_name = "N")]
+    pub(crate) minutes: u64,
+    /// Only these parts (may be given again).
+    #[arg(long, value_name = "PART")]
+    pub(crate) only: Vec<Part>,
+    /// The first seed of the random parts; the time of day when it is not given.
+    #[arg(long, value_name = "N")]
+    pub(crate) seed: Option<u64>,
+    /// Where results add up; delete it to begin anew.
+    #[arg(long, value_name = "FILE", default_value = "target/prove.json")]
+    pub(crate) results: PathBuf,
+    /// The program to be tried; a debug build of this checkout when it is not given.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) program: Option<PathBuf>,
+    /// As `--minutes`, for short runs; 0 is one round of each part.
+    #[arg(long, hide = true)]
+    seconds: Option<u64>,
+    /// Set by `prove` itself, in a process namespace of its own.
+    #[arg(long, hide = true)]
+    inside: bool,
+}
+
+/// One way to try the promises.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Part {
+    /// The core in seeded worlds.
+    Simulation,
+    /// SIGKILL at random, on the real programs under load.
+    Kills,
+}
+
+/// All parts, and how many hundredths of the time each gets.
+const SHARES: [(Part, u64); 2] = [(Part::Simulation, 20), (Part::Kills, 80)];
+
+/// What every part is given.
+pub(crate) struct Trial<'a> {
+    pub(crate) program: &'a Path,
+    pub(crate) seed: u64,
+    pub(crate) time: Duration,
+    pub(crate) results: &'a mut Results,
+}
+
+/// Runs the parts, prints the table, and fails if any promise was seen broken.
+pub(crate) fn run(options: &Options) -> Result<(), String> {
+    let program = match &options.program {
+        Some(program) => program.clone(),
+        None => build()?,
+    };
+    let program = program.canonicalize().map_err(|error| format!("cannot find {}: {error}", program.display()))?;
+    let seed = options.seed.unwrap_or_else(chance::time_of_day);
+    let mut results = Results::open(&options.results)?;
+    let failures = results.failures();
+    let chosen = |part: Part| options.only.is_empty() || options.only.contains(&part);
+    let shares: u64 = SHARES.iter().filter(|(part, _)| chosen(*part)).map(|(_, share)| share).sum();
+    let seconds = options.seconds.unwrap_or(options.minutes * 60);
+    for (part, share) in SHARES.into_iter().filter(|(part, _)| chosen(*part)) {
+        let time = Duration::from_secs(seconds * share / shares.max(1));
+        let mut trial = Trial { program: &program, seed, time, results: &mut results };
+        match part {
+            Part::Simulation => simulation::run(&mut trial)?,
+            Part::Kills => kills::run(&mut trial, options.inside)?,
+        }
+        results = Results::open(&options.results)?;
+    }
+    if options.inside {
+        return Ok(());
+    }
+    println!("\n{}", results.table());
+    match results.failures() - failures {
+        0 => Ok(()),
+        count => Err(format!("{count} new failures, kept in {}", options.results.display())),
+    }
+}
+
+/// Builds the program as its tests have it: with named crash points.
+fn build() -> Result<PathBuf, String> {
+    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let built = Command::new(cargo).args(["build", "--quiet", "--package", "ringback"]).status();
+    match built {
+        Ok(status) if status.success() => Ok(target().join("debug/ringback")),
+        Ok(status) => Err(format!("the build of ringback ended with {status}")),
+        Err(error) => Err(format!("cannot start cargo: {error}")),
+    }
+}
+
+/// Where builds go: two folders above this program.
+pub(crate) fn target() -> PathBuf {
+    let own = std::env::current_exe().unwrap_or_default();
+    own.ancestors().nth(2).unwrap_or(Path::new("target")).to_path_buf()
+}
+
+/// Whether a program is installed.
+pub(crate) fn is_installed(name: &str) -> bool {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    std::env::split_paths(&path).any(|folder| folder.join(name).is_file())
+}

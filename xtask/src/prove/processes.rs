@@ -1,0 +1,101 @@
+//! Processes as they are seen from outside: found by what they carry, signalled through a pidfd.
+
+use std::fs;
+use std::os::fd::OwnedFd;
+use std::path::Path;
+use std::time::Duration;
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
+
+/// All processes, by number.
+fn all() -> Vec<Pid> {
+    let Ok(entries) = fs::read_dir("/proc") else { return Vec::new() };
+    let numbers = entries.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok());
+    numbers.filter_map(Pid::from_raw).collect()
+}
+
+fn file(pid: Pid, name: &str) -> Vec<u8> {
+    fs::read(format!("/proc/{}/{name}", pid.as_raw_nonzero())).unwrap_or_default()
+}
+
+/// The keepers of a home, each with the id of its task.
+pub(crate) fn keepers(home: &Path) -> Vec<(Pid, String)> {
+    let folder = |pid: &Pid| fs::read_link(format!("/proc/{}/cwd", pid.as_raw_nonzero())).ok();
+    let is_keeper = |pid: &Pid| file(*pid, "cmdline").starts_with(b"ringback-keeper\0");
+    let task = |pid: Pid| {
+        let folder = folder(&pid).filter(|folder| folder.starts_with(home))?;
+        Some((pid, folder.file_name()?.to_str()?.trim_end_matches(" (deleted)").to_owned()))
+    };
+    all().into_iter().filter(is_keeper).filter_map(task).collect()
+}
+
+/// The processes whose command line has this word among its arguments.
+pub(crate) fn with_argument(program: &str, argument: &str) -> Vec<Pid> {
+    let fits = |pid: &Pid| {
+        let line = file(*pid, "cmdline");
+        let mut words = line.split(|byte| *byte == 0);
+        let first = String::from_utf8_lossy(words.next().unwrap_or_default()).into_owned();
+        first.ends_with(program) && (argument.is_empty() || words.any(|word| word == argument.as_bytes()))
+    };
+    all().into_iter().filter(fits).collect()
+}
+
+/// The daemon of a home: who has its lock open.
+pub(crate) fn daemon(home: &Path) -> Option<Pid> {
+    let lock = home.join("daemon.lock");
+    let has_it_open = |pid: &Pid| {
+        let Ok(entries) = fs::read_dir(format!("/proc/{}/fd", pid.as_raw_nonzero())) else { return false };
+        entries.flatten().any(|entry| fs::read_link(entry.path()).is_ok_and(|target| target == lock))
+    };
+    with_argument("ringback", "daemon").into_iter().find(has_it_open)
+}
+
+/// The living processes with exactly this entry in the environment they were started with, but not ours or ringback's.
+pub(crate) fn marked(entry: &str) -> Vec<Pid> {
+    let own = std::process::id().cast_signed();
+    let carries = |pid: &Pid| file(*pid, "environ").split(|byte| *byte == 0).any(|one| one == entry.as_bytes());
+    let foreign = |pid: &Pid| {
+        let line = file(*pid, "cmdline");
+        let name = line.split(|byte| *byte == 0).next().unwrap_or_default();
+        pid.as_raw_nonzero().get() != own && !name.ends_with(b"ringback") && !name.starts_with(b"ringback-keeper")
+    };
+    all().into_iter().filter(|pid| carries(pid) && foreign(pid) && is_alive(*pid)).collect()
+}
+
+/// The task of which this process is.
+pub(crate) fn task_of(pid: Pid) -> Option<String> {
+    let environment = file(pid, "environ");
+    let entry = environment.split(|byte| *byte == 0).find_map(|entry| entry.strip_prefix(b"RINGBACK_ID="))?;
+    String::from_utf8(entry.to_vec()).ok()
+}
+
+/// What a process is called.
+pub(crate) fn command_line(pid: Pid) -> String {
+    String::from_utf8_lossy(&file(pid, "cmdline")).replace('\0', " ")
+}
+
+/// Whether a process lives; a zombie does not.
+pub(crate) fn is_alive(pid: Pid) -> bool {
+    pidfd_open(pid, PidfdFlags::empty()).is_ok_and(|process| !ended(&process, Duration::ZERO))
+}
+
+/// Sends SIGKILL to this process, if it is still what `check` says, and waits until it is gone.
+pub(crate) fn kill(pid: Pid, check: impl Fn(Pid) -> bool) -> bool {
+    let Ok(process) = pidfd_open(pid, PidfdFlags::empty()) else { return false };
+    // The number may have been given away before it was opened, but not since.
+    if !check(pid) || pidfd_send_signal(&process, Signal::KILL).is_err() {
+        return false;
+    }
+    ended(&process, Duration::from_secs(10))
+}
+
+/// Waits until a process is gone; false if it was not in time.
+pub(crate) fn until_gone(pid: Pid, patience: Duration) -> bool {
+    pidfd_open(pid, PidfdFlags::empty()).map_or(true, |process| ended(&process, patience))
+}
+
+fn ended(process: &OwnedFd, patience: Duration) -> bool {
+    let patience = Timespec::try_from(patience).unwrap_or(Timespec { tv_sec: 0, tv_nsec: 0 });
+    poll(&mut [PollFd::new(process, PollFlags::IN)], Some(&patience)) == Ok(1)
+}

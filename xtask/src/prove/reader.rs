@@ -1,0 +1,62 @@
+//! The reader of a session's inbox: by cursor, killed now and then, it may see each ending once and no more.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use serde_json::Value;
+
+use super::kills::Shared;
+use super::subject::{Subject, finish};
+
+/// What was read.
+#[derive(Default)]
+pub(crate) struct Read {
+    pub(crate) cursor: u64,
+    /// By task: how often its ending was told, each under a number of its own.
+    pub(crate) told: BTreeMap<String, u64>,
+    /// Notices that came although they had been acknowledged.
+    pub(crate) again: u64,
+    pub(crate) foreign: u64,
+}
+
+impl Read {
+    /// Reads on; false if there was nothing, or the client was killed.
+    pub(crate) fn read(&mut self, subject: &Subject, session: &str, shared: &Shared) -> Result<bool, String> {
+        let after = self.cursor.to_string();
+        let args = ["inbox", "--after", &after, "--limit", "9", "--json"];
+        let client =
+            subject.client(session, &args).spawn().map_err(|error| format!("cannot start a client: {error}"))?;
+        let pid = shared.expose(&client);
+        let said = finish(client).ok_or("an inbox that hangs")?;
+        shared.hide(pid);
+        let Ok(page) = serde_json::from_str::<Value>(&said.out) else { return Ok(false) };
+        let notices = page["notices"].as_array().cloned().unwrap_or_default();
+        for notice in notices.iter().filter(|notice| notice["kind"] == "tool_result") {
+            let seq = notice["seq"].as_u64().unwrap_or(0);
+            if seq <= self.cursor {
+                self.again += 1;
+                continue;
+            }
+            self.cursor = seq;
+            self.foreign += u64::from(notice["session"] != *session);
+            *self.told.entry(notice["task"].as_str().unwrap_or_default().to_owned()).or_default() += 1;
+        }
+        Ok(!notices.is_empty())
+    }
+
+    /// Reads until it is `over`.
+    pub(crate) fn follow(
+        &mut self,
+        subject: &Subject,
+        session: &str,
+        shared: &Shared,
+        over: &AtomicBool,
+    ) -> Result<(), String> {
+        while !over.load(Ordering::Relaxed) {
+            if !self.read(subject, session, shared)? {
+                super::chance::pause(std::time::Duration::from_millis(30));
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,103 @@
+//! The commands that are run: well behaved ones, and trees that are hard to keep or to end. Each says itself what it did.
+
+use std::path::Path;
+
+/// How a command ends if nobody kills it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Ends {
+    /// With the exit code that it wrote down before.
+    Itself,
+    /// By a signal of its own.
+    Crash,
+    /// By the limit that it was given.
+    Limit,
+    /// It cannot be started.
+    Never,
+    /// Only when it is stopped.
+    Stopped,
+}
+
+/// One kind of command. In a script `{N}` is its number, `{M}` 40 more, `{C}` its exit code, `{D}` the oracle's folder.
+#[derive(Debug)]
+pub(crate) struct Kind {
+    pub(crate) word: &'static str,
+    pub(crate) options: &'static [&'static str],
+    pub(crate) script: &'static str,
+    pub(crate) ends: Ends,
+    /// The last number that it counts to, from 1, where it is not `{N}` to `{M}`; 0 if it counts nothing.
+    pub(crate) counts: Option<u64>,
+}
+
+const PLAIN: Kind = Kind { word: "", options: &[], script: "", ends: Ends::Itself, counts: None };
+const TREE: Kind = Kind { ends: Ends::Stopped, counts: Some(0), ..PLAIN };
+
+pub(crate) const ZOO: &[Kind] = &[
+    Kind { word: "plain", script: "seq {N} {M}", ..PLAIN },
+    Kind { word: "slow", script: "sleep 0.{C}; seq {N} {M}", ..PLAIN },
+    Kind { word: "loud", script: "seq 1 20000", counts: Some(20_000), ..PLAIN },
+    Kind {
+        word: "slow and loud",
+        script: "sleep 0.0{C}; seq 1 9000; sleep 0.{C}; seq 9001 20000",
+        counts: Some(20_000),
+        ..PLAIN
+    },
+    Kind { word: "holder of its pipe", script: "sleep 1000 & seq {N} {M}", ..PLAIN },
+    Kind { word: "daemon by double fork", script: "(setsid -f sleep 1000 &); seq {N} {M}", ..PLAIN },
+    Kind { word: "crash", script: "ulimit -c 0; seq {N} {M}; kill -SEGV $$", ends: Ends::Crash, ..PLAIN },
+    Kind {
+        word: "limit",
+        options: &["--timeout", "150ms", "--grace", "20ms"],
+        script: "seq {N} {M}; exec sleep 1000",
+        ends: Ends::Limit,
+        ..PLAIN
+    },
+    Kind { word: "no program", ends: Ends::Never, ..TREE },
+    Kind { word: "deaf to TERM", script: "trap '' TERM; while :; do sleep 1000; done", ..TREE },
+    Kind { word: "stopped", script: "sleep 1000 & kill -STOP $! $$; wait", ..TREE },
+    Kind { word: "respawning", script: "setsid sh {D}/respawn.sh & sleep 1000", ..TREE },
+    Kind { word: "zombies", script: "sleep 0.01 & exec sleep 1000", ..TREE },
+    Kind {
+        word: "forking",
+        script: "i=0; while [ $i -lt 30 ]; do i=$((i+1)); (sleep 1000 &); done; sleep 1000",
+        ..TREE
+    },
+    Kind {
+        word: "four levels",
+        script: "sh -c 'sh -c \"setsid sh -c \\\"sleep 1000; true\\\"; true\"; true'; true",
+        ..TREE
+    },
+];
+
+/// A process that starts its successor in a new session and goes, again and again.
+pub(crate) const RESPAWN: &str = "sleep 0.3\nsetsid sh $0 &\n";
+
+impl Kind {
+    pub(crate) fn code(number: u64) -> u64 {
+        number % 90 + 10
+    }
+
+    /// The script of this number, which writes into `oracle` that it began and, last, how it will exit.
+    pub(crate) fn script(&self, number: u64, oracle: &Path) -> String {
+        let last = match self.ends {
+            Ends::Itself => "; echo {C} > {D}/code.{N}; exit {C}",
+            // Whoever kills one of its children has it go on and end.
+            Ends::Stopped => "; c=$?; echo $c > {D}/code.{N}; exit $c",
+            Ends::Crash | Ends::Limit | Ends::Never => "",
+        };
+        let script = format!("echo s >> {{D}}/starts.{{N}}; echo begin {{N}}; {}{last}", self.script);
+        let code = Self::code(number).to_string();
+        let script = script.replace("{N}", &number.to_string()).replace("{M}", &(number + 40).to_string());
+        script.replace("{C}", &code).replace("{D}", &oracle.display().to_string())
+    }
+
+    /// Everything that it writes.
+    pub(crate) fn output(&self, number: u64) -> Vec<u8> {
+        let (from, to) = match self.counts {
+            Some(0) => (1, 0),
+            Some(last) => (1, last),
+            None => (number, number + 40),
+        };
+        let lines: String = (from..=to).fold(String::new(), |text, line| text + &line.to_string() + "\n");
+        format!("begin {number}\n{lines}").into_bytes()
+    }
+}
