@@ -10,6 +10,7 @@ use ringback_sys::signals::{SIGINT, SignalFd};
 use ringback_sys::watch::For;
 use serde_json::json;
 
+use super::bar::Bar;
 use super::door::{self, Door, heard};
 use super::input::Input;
 use super::printer::{Choice, Printer};
@@ -64,29 +65,41 @@ pub(super) fn stream(
         Presses { door, id: task.id.clone(), session: client.caller().session.clone(), second: None, count: 0 };
     let mut follow = Follow::start(client, task)?;
     let (mut output, mut at) = (None, from);
+    let mut bar = Bar::start(door, task, &presses.session);
     loop {
+        step_aside(output.as_ref(), at, &mut bar)?;
         copy(task, &mut output, &mut at, printer)?;
         let mut others = vec![(interrupt.as_fd(), For::Read)];
         others.extend(input.as_ref().and_then(Input::awaited));
-        match follow.next(&others)? {
-            Turn::Grown => {}
-            Turn::Ready(1) => {
+        let own = others.len();
+        // A line that has not ended is no place for another one.
+        let drawn = bar.as_ref().filter(|_| printer.is_at_line_start());
+        others.extend(drawn.map(Bar::awaited).unwrap_or_default());
+        let pause = drawn.map(Bar::pause);
+        match follow.next_within(&others, pause)? {
+            Some(Turn::Grown) => {}
+            Some(Turn::Ready(1)) if own == 2 => {
                 if let Some(input) = &mut input {
                     input.go_on()?;
                 }
             }
-            Turn::Ready(_) => {
+            None => bar.iter_mut().for_each(Bar::go_on),
+            Some(Turn::Ready(other)) if other >= own => bar.iter_mut().for_each(Bar::go_on),
+            Some(Turn::Ready(_)) => {
+                bar.iter_mut().for_each(Bar::hide);
                 interrupt.read()?;
                 if presses.leave(on_interrupt)? {
                     printer.finish()?;
                     return Ok(None);
                 }
             }
-            Turn::Ended(mut ended) => {
+            Some(Turn::Ended(mut ended)) => {
                 if let Some(output) = &mut output {
                     Output::update_gaps(output, &ended);
                 }
+                step_aside(output.as_ref(), at, &mut bar)?;
                 copy(task, &mut output, &mut at, printer)?;
+                drop(bar);
                 printer.finish()?;
                 enrich(&mut ended);
                 say_ended(door, printer, &ended)?;
@@ -98,6 +111,15 @@ pub(super) fn stream(
             }
         }
     }
+}
+
+/// Takes the line at the bottom away if something is going to be printed.
+fn step_aside(output: Option<&Output>, at: u64, bar: &mut Option<Bar>) -> Result<(), Failure> {
+    let Some(bar) = bar else { return Ok(()) };
+    if output.map_or(Ok(0), Output::len)? > at {
+        bar.hide();
+    }
+    Ok(())
 }
 
 /// Prints what has come since.

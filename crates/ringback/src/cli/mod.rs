@@ -1,6 +1,7 @@
 //! The command line: one file per verb.
 
 mod ack;
+mod bar;
 mod completions;
 mod daemon;
 mod deliver;
@@ -17,6 +18,7 @@ mod logs;
 mod man;
 #[cfg(feature = "mcp")]
 mod mcp;
+mod news;
 mod printer;
 mod progress;
 mod prune;

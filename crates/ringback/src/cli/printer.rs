@@ -137,6 +137,11 @@ impl<'a> Printer<'a> {
         self.page.out.flush()
     }
 
+    /// Whether what was printed last has ended its line, as far as that is known.
+    pub(super) fn is_at_line_start(&self) -> bool {
+        self.page.at_line_start
+    }
+
     /// Prints an event of the stream, if this is one.
     pub(super) fn event(&mut self, fields: Value) -> io::Result<()> {
         if self.page.choice.events.is_some() { writeln!(self.page.out, "{}", document(fields)) } else { Ok(()) }

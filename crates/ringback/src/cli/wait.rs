@@ -1,5 +1,6 @@
 //! `ringback wait`: blocks until tasks have ended, and mirrors their exit code.
 
+use std::io::IsTerminal as _;
 use std::os::fd::AsFd as _;
 use std::time::Duration;
 
@@ -7,9 +8,10 @@ use clap::Args;
 use ringback_host::client::Client;
 use ringback_host::client::output;
 use ringback_host::quantity::millis;
-use ringback_host::wire::{Request, TaskObject, Until};
+use ringback_host::wire::{Reply, Request, TaskObject, Until};
 use ringback_sys::signals::SignalFd;
 
+use super::bar::{self, Bar};
 use super::door::{self, Door, Tasks, heard, tasks};
 use super::{follow, value};
 use crate::explain::{Done, EXIT_FAILED, EXIT_INTERRUPTED, EXIT_TIMED_OUT};
@@ -61,7 +63,8 @@ impl Wait {
         };
         let timeout_ms = self.timeout.map(millis);
         let request = Request::Wait { ids: self.ids.clone(), any: self.any, timeout_ms, until };
-        let Some(reply) = client.call_until(request, interrupt.as_fd())? else {
+        let bar = one_bar(door, &mut client, &self.ids);
+        let Some(reply) = bar::call_until(bar, &mut client, request, interrupt.as_fd())? else {
             return Ok(say_still_running(door, &self.ids));
         };
         let mut found = tasks(reply)?;
@@ -90,7 +93,8 @@ pub(super) fn until_end(door: Door, mut client: Client, task: &TaskObject, inter
     }
     let ids = vec![task.id.clone()];
     let request = Request::Wait { ids: ids.clone(), any: false, timeout_ms: None, until: Until::End };
-    let Some(reply) = client.call_until(request, interrupt.as_fd())? else {
+    let bar = Bar::start(door, task, &client.caller().session);
+    let Some(reply) = bar::call_until(bar, &mut client, request, interrupt.as_fd())? else {
         return Ok(say_still_running(door, &ids));
     };
     let mut found = tasks(reply)?;
@@ -103,6 +107,16 @@ pub(super) fn until_end(door: Door, mut client: Client, task: &TaskObject, inter
     door::faults(&found.faults);
     heard(&mut client, &found.list);
     Ok(exit_code(&found))
+}
+
+/// A line on the terminal for one task; several have no common measure.
+fn one_bar(door: Door, client: &mut Client, ids: &[String]) -> Option<Bar> {
+    let [id] = ids else { return None };
+    if !std::io::stderr().is_terminal() {
+        return None;
+    }
+    let Ok(Reply::Task { task, .. }) = client.call(Request::Show { id: id.clone() }) else { return None };
+    Bar::start(door, &task, &client.caller().session)
 }
 
 /// What was interrupted was the looking, not the task.

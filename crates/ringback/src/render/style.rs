@@ -42,6 +42,11 @@ impl Style {
         Self { colour: !forbidden && (set("CLICOLOR_FORCE") || (terminal && var("TERM") != "dumb")) }
     }
 
+    /// Whether nothing is coloured.
+    pub(crate) fn is_plain(self) -> bool {
+        !self.colour
+    }
+
     /// The text in this tone.
     pub(crate) fn paint(self, tone: Tone, text: &str) -> String {
         if !self.colour {

@@ -13,5 +13,6 @@ mod progress;
 #[cfg(feature = "webhook")]
 mod sinks;
 mod stdin;
+mod terminal;
 mod watch;
 mod words;

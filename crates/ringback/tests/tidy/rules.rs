@@ -48,6 +48,7 @@ const LAYERS: [(&str, &[&str]); 5] = [
             "humantime",
             "hyper",
             "hyper-util",
+            "indicatif",
             "jiff",
             "jsonc-parser",
             "regex",

@@ -3,6 +3,7 @@
 use std::io;
 use std::os::fd::{AsFd as _, BorrowedFd};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use ringback_sys::watch::{FileWatch, For, poll};
 
@@ -39,19 +40,35 @@ impl Follow {
     /// Waits for what comes next, or until one of `others` is ready, the first of them first.
     pub fn next(&mut self, others: &[(BorrowedFd<'_>, For)]) -> Result<Turn, ClientError> {
         loop {
+            if let Some(turn) = self.next_within(others, None)? {
+                return Ok(turn);
+            }
+        }
+    }
+
+    /// The same for this long; nothing if nothing has come by then.
+    pub fn next_within(
+        &mut self,
+        others: &[(BorrowedFd<'_>, For)],
+        timeout: Option<Duration>,
+    ) -> Result<Option<Turn>, ClientError> {
+        loop {
             let mut fds = others.to_vec();
             fds.push((self.client.as_fd(), For::Read));
             fds.extend(self.watch.as_ref().map(|watch| (watch.as_fd(), For::Read)));
-            let ready = poll(&fds, None)?;
+            let ready = poll(&fds, timeout)?;
+            if !ready.contains(&true) {
+                return Ok(None);
+            }
             if let Some(first) = ready.iter().take(others.len()).position(|ready| *ready) {
-                return Ok(Turn::Ready(first));
+                return Ok(Some(Turn::Ready(first)));
             }
             if ready.get(others.len()) == Some(&true) {
                 if let Some(task) = self.ended()? {
-                    return Ok(Turn::Ended(task));
+                    return Ok(Some(Turn::Ended(task)));
                 }
             } else if self.grown()? {
-                return Ok(Turn::Grown);
+                return Ok(Some(Turn::Grown));
             }
         }
     }
