@@ -3,7 +3,7 @@
 use std::{
     io,
     mem::MaybeUninit,
-    os::fd::{AsRawFd, OwnedFd, RawFd},
+    os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd},
     path::Path,
 };
 
@@ -58,6 +58,12 @@ impl FilesWatch {
                 Err(error) => return Err(error.into()),
             }
         }
+    }
+}
+
+impl AsFd for FilesWatch {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
     }
 }
 

@@ -28,6 +28,7 @@ pub mod launch;
 pub mod process;
 mod spawn;
 pub mod stdio;
+pub mod terminal;
 
 pub mod confine;
 pub mod port;

@@ -15,6 +15,7 @@ mod inbox;
 mod input;
 mod kill;
 mod logs;
+mod look;
 mod man;
 #[cfg(feature = "mcp")]
 mod mcp;
@@ -29,12 +30,14 @@ mod results;
 mod retry;
 mod rm;
 mod run;
+mod screen;
 mod send;
 mod session;
 mod setup;
 mod show;
 mod spool;
 mod stats;
+mod top;
 mod usage;
 mod value;
 mod wait;
@@ -79,6 +82,7 @@ More:
   rm           Forget ended tasks and delete their output
   prune        Forget old ended tasks that nobody has still to hear of
   stats        Show counts of the daemon, or what tasks used
+  top          Watch what this session has to see to, as it changes
   mcp          Serve an agent over MCP on stdin and stdout
   setup        Make agents use ringback: MCP server, hooks and plugins, in their own settings
   hook         Tell an agent of endings at its own events (installed by `ringback setup`)
@@ -132,6 +136,7 @@ enum Verb {
     Rm(rm::Rm),
     Prune(prune::Prune),
     Stats(stats::Stats),
+    Top(top::Top),
     Setup(setup::Setup),
     Hook(hook::Hook),
     Spool(spool::Spool),
@@ -192,6 +197,7 @@ fn perform(verb: Verb, door: Door) -> Done {
         Verb::Rm(rm) => rm.perform(door),
         Verb::Prune(prune) => prune.perform(door),
         Verb::Stats(stats) => stats.perform(door),
+        Verb::Top(top) => top.perform(door),
         Verb::Setup(setup) => setup.perform(door),
         Verb::Hook(hook) => hook.perform(door),
         Verb::Spool(spool) => spool.perform(door),

@@ -1,7 +1,7 @@
 //! What is drawn on a terminal, and only there: how far a task is while somebody waits for it.
 
 use std::fs::File;
-use std::io::Read as _;
+use std::io::{Read as _, Write as _};
 use std::os::fd::OwnedFd;
 use std::process::Stdio;
 
@@ -94,4 +94,59 @@ fn off_a_terminal_or_where_nobody_wants_it_nothing_is_drawn() {
         let drawn = terminal.screen.read(&mut bytes).map(|count| bytes[..count].to_vec());
         assert!(drawn.is_err(), "{args:?} drew {drawn:?}");
     }
+}
+
+#[test]
+fn top_is_drawn_anew_by_events_and_gives_the_terminal_back() {
+    let home = Home::new();
+    let gate = home.gate("gate");
+    let (mut terminal, side) = Terminal::open();
+    let mut top = home.client(&["top"]);
+    top.stdin(Stdio::from(side.try_clone().unwrap())).stdout(Stdio::from(side)).env("TERM", "xterm");
+    let mut client = top.spawn().unwrap();
+    drop(top);
+    terminal.until("no loose ends in session default");
+    let id = home.run(&["-n", "build", "-c", "read x < gate; exit 3"]);
+    terminal.until("running");
+    terminal.until("build");
+    home.say(&["progress", "41", "--task", &id]);
+    terminal.until("41%");
+    home.kill_daemon();
+    std::fs::write(&gate, "go\n").unwrap();
+    terminal.until("FAILED exit 3");
+    terminal.screen.write_all(b"xq").unwrap();
+    assert_eq!(client.wait().unwrap().code(), Some(0));
+    terminal.until("\u{1b}[?1049l");
+    assert!(terminal.seen.starts_with("\u{1b}[?1049h"), "{:?}", terminal.seen);
+    assert_eq!(home.say(&["inbox", "-q"]).out, format!("{id}\n"), "a look is no hearing");
+}
+
+#[test]
+fn top_prints_one_frame_or_one_document_per_change() {
+    let home = Home::new();
+    let said = home.say(&["top"]);
+    assert_eq!((said.code, said.out.as_str()), (Some(0), ""), "{said:?}");
+    assert!(said.err.contains("no loose ends"), "{said:?}");
+    let gate = home.gate("gate");
+    let mut client = Running::start(home.client(&["top", "--json"]));
+    let mut next = || -> serde_json::Value { serde_json::from_str(&client.line()).unwrap() };
+    let first = next();
+    assert_eq!(
+        (&first["schema"], &first["session"], &first["tasks"]),
+        (&1.into(), &"default".into(), &serde_json::json!([]))
+    );
+    let id = home.run(&["-c", "read x < gate; exit 3"]);
+    let mut document = next();
+    while document["tasks"][0]["state"] != "running" {
+        document = next();
+    }
+    assert_eq!(document["tasks"][0]["id"], *id);
+    assert!(home.say(&["top"]).out.contains(&id) && home.say(&["top", "-q", "--all-sessions"]).out.contains(&id));
+    std::fs::write(&gate, "go\n").unwrap();
+    while document["notices"][0]["exit_code"] != 3 {
+        document = next();
+    }
+    assert_eq!(document["tasks"], serde_json::json!([]));
+    client.press_ctrl_c();
+    assert_eq!(client.end().code, Some(130));
 }
