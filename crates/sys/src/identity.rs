@@ -74,6 +74,19 @@ pub fn command_line(pid: i32) -> io::Result<Option<String>> {
     Ok((!bytes.is_empty()).then(|| String::from_utf8_lossy(&bytes).into_owned()))
 }
 
+/// The value of a variable in the environment that this process was executed with, if it has it and we may see it.
+pub fn variable(pid: i32, name: &str) -> Option<Vec<u8>> {
+    let environment = fs::read(format!("/proc/{pid}/environ")).ok()?;
+    let value = |entry: &[u8]| entry.strip_prefix(name.as_bytes())?.strip_prefix(b"=").map(<[u8]>::to_vec);
+    environment.split(|&byte| byte == 0).find_map(value)
+}
+
+/// Whether this process has something in that folder open, as far as we may see.
+pub fn holds_file_in(pid: i32, folder: &std::path::Path) -> bool {
+    let Ok(open) = fs::read_dir(format!("/proc/{pid}/fd")) else { return false };
+    open.flatten().any(|fd| fs::read_link(fd.path()).is_ok_and(|target| target.starts_with(folder)))
+}
+
 /// The bytes of `/proc/PID/stat`.
 pub(crate) fn read_stat(pid: i32) -> io::Result<Vec<u8>> {
     read_entry(&format!("/proc/{pid}/stat"))

@@ -29,6 +29,17 @@ pub fn dead_child() -> io::Result<Option<i32>> {
     Ok((pid != 0).then_some(pid))
 }
 
+/// All our children, the dead that were not taken in among them.
+pub fn children() -> io::Result<Vec<i32>> {
+    let mut pids = Vec::new();
+    // Each thread has its own (proc(5)); an orphan comes to any of them.
+    for thread in fs::read_dir("/proc/self/task")?.flatten() {
+        let list = fs::read_to_string(thread.path().join("children"))?;
+        pids.extend(list.split_ascii_whitespace().filter_map(|pid| pid.parse::<i32>().ok()));
+    }
+    Ok(pids)
+}
+
 /// Takes in this dead child, as the status word of wait(2); nothing if it is not dead, or not ours.
 pub fn take_in(pid: i32) -> io::Result<Option<i32>> {
     let mut status = 0;

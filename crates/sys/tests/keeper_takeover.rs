@@ -1,9 +1,10 @@
 //! A keeper that is killed: the next one has the same bytes, the same limits, and the exact end, or says that it is not known.
+#![expect(clippy::unwrap_used, reason = "a test that cannot set up its task has failed")]
 
 mod support;
 
-use ringback_sys::form::receipt::Layer;
-use ringback_sys::form::record::{Cause, Phase, Witness};
+use ringback_sys::form::receipt::{Doubt, Layer};
+use ringback_sys::form::record::{Cause, Phase, Who, Witness};
 use ringback_sys::form::request::{Ask, Request};
 use rustix::process::Signal;
 use support::{Order, code, is_alive, kill, reap, signal};
@@ -89,7 +90,7 @@ fn a_witness_beside_a_stop_is_heard() {
     task.take_over();
     let record = task.wait_closed();
     assert_eq!((record.witness, signal(&record), record.has_receipt), (Witness::Daemon, Some(9), true), "{record:?}");
-    assert!(task.receipt().0.verified_empty);
+    assert_eq!((task.receipt().0.verified_empty, task.receipt().0.doubt), (false, Doubt::KeeperDied));
 }
 
 #[test]
@@ -131,11 +132,62 @@ fn a_stop_after_a_takeover_reaches_whoever_bears_the_marks() {
     task.kill_keeper();
     task.take_over();
     let (_, receipt, entries) = task.stop_and_wait(200);
-    assert_eq!(receipt.layer, Layer::Marks);
-    assert!(receipt.verified_empty && receipt.survivors == 0 && receipt.observed >= 4, "{receipt:?} {entries:?}");
+    // Nobody is left who bears the marks, and that is all that this keeper can say.
+    assert_eq!((receipt.layer, receipt.verified_empty, receipt.doubt), (Layer::Marks, false, Doubt::KeeperDied));
+    assert!(receipt.survivors == 0 && receipt.observed >= 4, "{receipt:?} {entries:?}");
     let record = task.wait_closed();
     assert_eq!((record.cause, signal(&record)), (Cause::Request, Some(15)), "{record:?}");
     assert!(entries.iter().all(|entry| !is_alive(entry.pid)));
+}
+
+#[test]
+fn who_hides_from_every_mark_is_found_when_the_daemon_names_him() {
+    let hidden = "env -i setsid sh -c 'echo $$; exec > /dev/null 2>&1; sleep 300 & exec sleep 301' &";
+    let mut task = Order::sh(&format!("({hidden}); exec sleep 302")).start();
+    let output = task.wait_output(|output| output.ends_with(b"\n"));
+    let pid: i32 = std::str::from_utf8(&output).unwrap().trim().parse().unwrap();
+    let child = support::wait_until(|| {
+        let children = std::fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).unwrap();
+        children.trim().parse::<i32>().ok()
+    });
+    task.kill_keeper();
+    task.take_over();
+    let record = task.wait_for("the new keeper", |record| record.keeper.pid == task.keeper_pid());
+    // Another process that once had the number is not meant.
+    let stranger = Who { pid: record.main.pid, start_ticks: 1 };
+    let who = Who { pid, start_ticks: start_ticks(pid) };
+    for who in [stranger, who] {
+        task.ask(Request { ask: Ask::Adopt, who, ..Request::default() });
+    }
+    let (_, receipt, entries) = task.stop_and_wait(0);
+    assert_eq!((receipt.observed, receipt.survivors, receipt.doubt), (3, 0, Doubt::KeeperDied), "{entries:?}");
+    assert!(!is_alive(pid) && !is_alive(child), "{entries:?}");
+    task.wait_closed();
+}
+
+#[test]
+fn an_adopted_process_that_outlives_the_main_one_keeps_the_task_open() {
+    let hidden = "env -i setsid sh -c 'echo $$; exec > /dev/null 2>&1; exec sleep 301' &";
+    let mut task = Order::sh(&format!("({hidden}); read _; exit 5")).with(|head| head.stdin = true).start();
+    let output = task.wait_output(|output| output.ends_with(b"\n"));
+    let pid: i32 = std::str::from_utf8(&output).unwrap().trim().parse().unwrap();
+    let stdin = std::fs::OpenOptions::new().write(true).open(task.folder.join("stdin")).unwrap();
+    task.kill_keeper();
+    let who = Who { pid, start_ticks: start_ticks(pid) };
+    task.append(Request { ask: Ask::Adopt, who, ..Request::default() });
+    task.take_over();
+    std::io::Write::write_all(&mut &stdin, b"\n").unwrap();
+    let record = task.wait_ended();
+    assert_eq!((code(&record), record.phase, record.leftovers_count), (Some(5), Phase::Ended, 1), "{record:?}");
+    assert_eq!(record.leftovers[0].who, who);
+    kill(pid, Signal::KILL);
+    assert_eq!(task.wait_closed().leftovers_count, 0);
+}
+
+/// Field 22 of its stat.
+fn start_ticks(pid: i32) -> u64 {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
+    stat[stat.rfind(')').unwrap()..].split(' ').nth(20).unwrap().parse().unwrap()
 }
 
 #[test]

@@ -12,6 +12,7 @@ use ringback_sys::signals::{SIGCONT, SIGUSR1};
 use ringback_sys::{process, task_files};
 
 use super::crash::{armed, crash_point};
+use super::inherited::Kept;
 use super::live::child;
 use super::round::Act;
 use super::{Daemon, folder, sight};
@@ -120,7 +121,7 @@ impl Daemon {
         let cgroup = self.cgroups.as_ref().ok().map(|cgroups| cgroups.of_task(&name));
         let work = if takeover { Work::TakeOver } else { Work::Start(cgroup.as_deref()) };
         let pid = self.image.spawn(&self.dir(id), &name, work, keeper_point.map(AsRef::as_ref))?;
-        self.keepers.insert(pid);
+        self.keepers.insert(pid, Kept { task: id, from_the_start: !takeover });
         self.hold(id, child(pid));
         Ok(())
     }
@@ -141,6 +142,7 @@ impl Daemon {
     /// Hands a stop to the keeper. One that is gone is replaced, and the new one reads it.
     pub(super) fn press(&mut self, id: TaskId, stop: &Stop) {
         crash_point("daemon.before-press");
+        self.take_stock(id);
         let grace_ms = stop.grace_ms.or_else(|| self.lives.get(&id).map(|live| live.row.asked.grace_ms));
         self.request(
             id,

@@ -117,7 +117,8 @@ impl Daemon {
     }
 
     fn object(&mut self, row: &Row, detail: Detail) -> TaskObject {
-        let dir = self.dir(row.id);
+        let id = row.id;
+        let dir = self.dir(id);
         let record = if row.live { self.record(row.id) } else { None };
         let mut row = std::borrow::Cow::Borrowed(row);
         // What a live task's record says since its end (a receipt, more output) is newer than the row.
@@ -125,6 +126,7 @@ impl Daemon {
             && let Some(facts) = &mut row.to_mut().facts
         {
             sight::refresh(facts, &dir, record);
+            self.inherited.weigh(id, facts);
         }
         let mut object = view::task(&row, &dir, record.as_ref(), detail);
         if object.state == "running" {

@@ -315,7 +315,8 @@ impl Daemon {
 
     /// A stop has given up on what it could not kill: whoever waits for the tree to be gone is told what is left.
     pub(super) fn settle_stop(&mut self, id: TaskId, record: &KeeperRecord) {
-        if (record.stop_over || record.has_receipt) && self.lives.contains_key(&id) {
+        let over = (record.stop_over || record.has_receipt) && self.lives.contains_key(&id);
+        if over && !self.stops_again(id, record) {
             self.waits.gone(id);
         }
     }

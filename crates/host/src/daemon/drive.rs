@@ -89,15 +89,26 @@ impl Daemon {
 
     /// Takes in the dead. A keeper's own end says nothing; that of an orphan may be the end of a task whose keeper was
     /// killed, so it is remembered, by an identity that no later process can have.
-    fn reap_all(&mut self) {
+    pub(super) fn reap_all(&mut self) {
+        self.reap_dead();
+        while self.inherit() {
+            self.reap_dead();
+        }
+    }
+
+    fn reap_dead(&mut self) {
         loop {
             let dead = match reap::dead_child() {
                 Ok(Some(pid)) => pid,
                 Ok(None) => return,
                 Err(error) => return self.troubles.note("look for dead children", &error),
             };
-            let orphan = if self.keepers.remove(&dead) { None } else { identity::who(dead).ok() };
+            let keeper = self.keepers.remove(&dead);
+            let orphan = if keeper.is_some() { None } else { identity::who(dead).ok() };
             let taken = reap::take_in(dead);
+            if let (Some(kept), Ok(Some(status))) = (keeper, &taken) {
+                self.inherited.keeper_ended(kept, *status);
+            }
             if self.delivered(dead, taken.as_ref().ok().copied().flatten()) {
                 continue;
             }
@@ -191,6 +202,9 @@ impl Daemon {
                 }
                 continue;
             };
+            if record.stop_over || record.has_receipt {
+                self.take_stock(id);
+            }
             self.hold_known(id, &record);
             if !gone {
                 self.is_held_again(id);

@@ -14,6 +14,7 @@ mod crash;
 mod drive;
 mod error;
 mod folder;
+mod inherited;
 mod live;
 mod outbox;
 mod pack;
@@ -60,6 +61,7 @@ use crate::home::Home;
 use crate::store::Store;
 use changes::Changes;
 use connections::Connections;
+use inherited::{Inherited, Kept};
 use live::{Live, Orphans};
 use outbox::Outbox;
 use places::Places;
@@ -117,7 +119,8 @@ struct Daemon {
     endings: Endings,
     round: Round,
     /// Our children that are keepers.
-    keepers: BTreeSet<i32>,
+    keepers: BTreeMap<i32, Kept>,
+    inherited: Inherited,
     orphans: Orphans,
     troubles: Troubles,
     started_ms: i64,

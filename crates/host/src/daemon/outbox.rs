@@ -62,6 +62,11 @@ struct Running {
 }
 
 impl Outbox {
+    /// Whether this child of ours carries a notice.
+    pub(super) fn is_delivery(&self, pid: i32) -> bool {
+        self.running.contains_key(&pid)
+    }
+
     /// When something is to be done, by the monotonic clock.
     pub(super) fn next_due(&self) -> Option<u64> {
         let left_ms = |at_ms: i64| u64::try_from(at_ms - process::wall_ms()).unwrap_or(0);

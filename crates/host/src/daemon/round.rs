@@ -228,6 +228,7 @@ impl Daemon {
         self.end_reports(id);
         let at_ms = process::wall_ms();
         let mut facts = sight::facts(&dir, record.as_ref(), outcome);
+        self.inherited.weigh(id, &mut facts);
         facts.ended_ms = facts.ended_ms.or(Some(at_ms));
         let Some(live) = self.lives.get_mut(&id) else { return };
         facts.output_complete &= !live.unheld;
@@ -251,6 +252,7 @@ impl Daemon {
         if let (Some(facts), Some(record)) = (&mut live.row.facts, &record) {
             let before = facts.clone();
             sight::refresh(facts, &dir, record);
+            self.inherited.weigh(id, facts);
             facts.output_complete &= !live.unheld;
             changed = (*facts != before).then(|| Box::new(facts.clone()));
         }
@@ -310,6 +312,7 @@ impl Daemon {
             self.drop_live(id);
             self.prunes.kept.add(Kept { count: 1, bytes });
             self.plan_packing_of_new();
+            self.inherited.forget(id);
             self.waits.ended(id);
             self.waits.gone(id);
         }

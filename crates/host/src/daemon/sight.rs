@@ -4,12 +4,15 @@ use std::path::Path;
 
 use ringback_core::outcome::{Cause, Evidence, Outcome};
 use ringback_core::task::Sight;
-use ringback_sys::form::receipt::{Ended, Entry, Head, Layer};
+use ringback_sys::form::receipt::{Doubt, Ended, Entry, Head, Layer};
 use ringback_sys::form::record::{self, GapWhy, Phase, Record, Step, Witness};
 use ringback_sys::{identity, signals, task_files};
 
 use crate::store::{Facts, StoredOutcome, row::start_error};
 use crate::wire::task::{LeftoverObject, ObservedObject, ReceiptObject, SurvivorObject, UsageObject};
+
+/// The reason of a receipt that cannot say whether everybody is gone, because the keeper that could have said it died.
+pub(super) const KEEPER_DIED: &str = "keeper_died";
 
 /// What the record shows. `witnessed` is a status that the daemon saw itself, for a record without one.
 pub(super) fn sight(record: &Record, witnessed: Option<i32>) -> Sight {
@@ -84,7 +87,11 @@ pub(super) fn refresh(facts: &mut Facts, dir: &Path, record: &Record) {
     facts.leftover_starts =
         if open { record.leftovers.iter().map(|left| left.who.start_ticks).collect() } else { Vec::new() };
     if record.has_receipt {
-        facts.receipt = task_files::read_receipt(dir).ok().flatten().map(|(head, entries)| receipt(&head, &entries));
+        let read = task_files::read_receipt(dir).ok().flatten().map(|(head, entries)| receipt(&head, &entries));
+        // What an earlier daemon could prove of this very receipt stays proved.
+        if !matches!((&facts.receipt, &read), (Some(old), Some(new)) if old.is_of_the_same_stop(new)) {
+            facts.receipt = read;
+        }
     }
 }
 
@@ -158,6 +165,14 @@ fn receipt(head: &Head, entries: &[Entry]) -> ReceiptObject {
         survivors: survivors.collect(),
         scans: head.scans,
         verified_empty: head.verified_empty,
+        unverified_reason: match head.doubt {
+            Doubt::None => None,
+            Doubt::Survivors => Some("survivors"),
+            Doubt::Unfinished => Some("unfinished"),
+            Doubt::KeeperDied => Some(KEEPER_DIED),
+            Doubt::CgroupPopulated => Some("cgroup_populated"),
+        }
+        .map(str::to_owned),
         duration_ms: head.duration_ms,
     }
 }

@@ -17,6 +17,7 @@ use ringback_sys::{files, image, lock, process, reap, signals, socket};
 use super::connections::Connections;
 use super::crash::crash_point;
 use super::error::{DaemonError, machine};
+use super::inherited::Inherited;
 use super::live::Orphans;
 use super::outbox::Outbox;
 use super::places::Places;
@@ -145,7 +146,8 @@ impl Daemon {
             pack_at_ms: None,
             endings: Endings::default(),
             round: Round::default(),
-            keepers: BTreeSet::new(),
+            keepers: BTreeMap::new(),
+            inherited: Inherited::default(),
             orphans: Orphans::default(),
             troubles,
             started_ms: process::wall_ms(),

@@ -224,10 +224,20 @@ pub struct ReceiptObject {
     pub survivors: Vec<SurvivorObject>,
     /// How many scans it took.
     pub scans: u32,
-    /// Whether nothing is left, as two scans in a row saw.
+    /// Whether nothing is left, as two scans in a row saw and nothing speaks against.
     pub verified_empty: bool,
+    /// What speaks against it: `survivors`, `unfinished`, `keeper_died` or `cgroup_populated`.
+    pub unverified_reason: Option<String>,
     /// From the first signal to the last scan.
     pub duration_ms: u64,
+}
+
+impl ReceiptObject {
+    /// Whether both tell of one stop, whatever could be proved of it since.
+    pub fn is_of_the_same_stop(&self, other: &Self) -> bool {
+        let bare = |receipt: &Self| Self { verified_empty: false, unverified_reason: None, ..receipt.clone() };
+        bare(self) == bare(other)
+    }
 }
 
 /// A process that a stop saw.

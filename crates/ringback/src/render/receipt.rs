@@ -15,7 +15,11 @@ pub(crate) fn summary(receipt: &ReceiptObject) -> String {
         if receipt.signals.is_empty() { "no signal".to_owned() } else { in_order(&receipt.signals).join(", ") };
     let verdict = match receipt.survivor_count {
         0 if receipt.verified_empty => "all gone".to_owned(),
-        0 => "none seen alive, not verified".to_owned(),
+        0 => match receipt.unverified_reason.as_deref() {
+            Some("keeper_died") => "none seen alive, which cannot be proved as the keeper was killed".to_owned(),
+            Some("cgroup_populated") => "none seen alive, but the kernel counts somebody in the cgroup".to_owned(),
+            _ => "none seen alive, not verified".to_owned(),
+        },
         1 => "1 SURVIVED".to_owned(),
         count => format!("{count} SURVIVED"),
     };
@@ -51,6 +55,8 @@ mod tests {
         assert_eq!(summary(&receipt), "5 processes, all gone after 120ms (SIGTERM, SIGKILL)");
         (receipt.survivor_count, receipt.verified_empty) = (1, false);
         assert_eq!(summary(&receipt), "5 processes, 1 SURVIVED after 120ms (SIGTERM, SIGKILL)");
+        (receipt.survivor_count, receipt.unverified_reason) = (0, Some("keeper_died".to_owned()));
+        assert!(summary(&receipt).contains("cannot be proved"), "{}", summary(&receipt));
         let left = SurvivorObject { pid: 7, command: "evil\n".to_owned(), why: "another user".to_owned() };
         assert_eq!(survivor(&left), "survivor: pid 7 evil\\n: another user");
     }

@@ -12,6 +12,7 @@ mod outcomes;
 
 mod cgroups;
 mod held_pipes;
+mod hidden;
 mod timeouts;
 mod trees;
 

@@ -37,6 +37,14 @@ pub(crate) fn kill(pid: Pid) {
     assert!(ended(&process, HANG), "{pid:?} outlived SIGKILL");
 }
 
+/// Does something while a process is stopped.
+pub(crate) fn while_stopped(pid: Pid, work: impl FnOnce()) {
+    let process = pidfd_open(pid, PidfdFlags::empty()).expect("a process");
+    pidfd_send_signal(&process, Signal::STOP).expect("a stop");
+    work();
+    pidfd_send_signal(&process, Signal::CONT).expect("a continuation");
+}
+
 /// Waits until a process is gone (or a zombie).
 #[track_caller]
 pub(crate) fn until_gone(pid: Pid) {

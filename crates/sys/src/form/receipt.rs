@@ -43,6 +43,25 @@ pub enum Ended {
     Vanished = 3,
 }
 
+/// Why a receipt cannot say that nobody is left.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+#[repr(u8)]
+pub enum Doubt {
+    /// It can; or a keeper from before this field wrote it.
+    #[default]
+    None = 0,
+    /// Somebody is left, and named.
+    Survivors = 1,
+    /// It was not over in time.
+    Unfinished = 2,
+    /// The keeper that was everybody's ancestor died, and no cgroup knows them: who has dropped both the environment and
+    /// the session cannot be told from a stranger.
+    KeeperDied = 3,
+    /// The kernel counts somebody in the cgroup whom we cannot see.
+    CgroupPopulated = 4,
+}
+
+from_byte!(Doubt: None, Survivors, Unfinished, KeeperDied, CgroupPopulated);
 from_byte!(Layer: Subreaper, Cgroup, Marks);
 from_byte!(Ended: Alive, Exited, Signaled, Vanished);
 
@@ -90,6 +109,8 @@ pub struct Head {
     pub duration_ms: u64,
     /// How many entries follow.
     pub entries: u32,
+    /// Why `verified_empty` is not so.
+    pub doubt: Doubt,
 }
 
 impl Head {
@@ -108,6 +129,7 @@ impl Head {
         w.u32(self.scans);
         w.u64(self.duration_ms);
         w.u32(self.entries);
+        w.u8(self.doubt as u8);
         head
     }
 
@@ -128,6 +150,7 @@ impl Head {
             scans: r.u32(),
             duration_ms: r.u64(),
             entries: r.u32(),
+            doubt: Doubt::of(r.u8()).unwrap_or_default(),
         })
     }
 }

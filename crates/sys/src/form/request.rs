@@ -5,7 +5,7 @@
 
 use super::bytes::{Reader, Writer};
 use super::crc::crc32c;
-use super::record::{Cause, from_byte};
+use super::record::{Cause, Who, from_byte};
 
 /// Length of one entry, in bytes.
 pub const ENTRY_BYTES: usize = 64;
@@ -24,9 +24,11 @@ pub enum Ask {
     CloseStdin = 2,
     /// For a keeper that took over: the daemon saw the main process end with `status`.
     Witness = 3,
+    /// For a keeper that took over: `who`, an orphan that the daemon has inherited, is of this tree.
+    Adopt = 4,
 }
 
-from_byte!(Ask: Stop, Signal, CloseStdin, Witness);
+from_byte!(Ask: Stop, Signal, CloseStdin, Witness, Adopt);
 
 /// One request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
@@ -41,6 +43,8 @@ pub struct Request {
     pub grace_ms: u64,
     /// The status word of wait(2), for a witness.
     pub status: i32,
+    /// Which process is adopted.
+    pub who: Who,
 }
 
 impl Request {
@@ -53,6 +57,8 @@ impl Request {
         w.i32(self.signal);
         w.u64(self.grace_ms);
         w.i32(self.status);
+        w.i32(self.who.pid);
+        w.u64(self.who.start_ticks);
         let crc = crc32c(&entry[4..]);
         entry[..4].copy_from_slice(&crc.to_le_bytes());
         entry
@@ -71,6 +77,7 @@ impl Request {
             signal: r.i32(),
             grace_ms: r.u64(),
             status: r.i32(),
+            who: Who { pid: r.i32(), start_ticks: r.u64() },
         })
     }
 }
@@ -81,7 +88,10 @@ mod tests {
 
     #[test]
     fn a_request_comes_back_as_it_went() {
-        let request = Request { ask: Ask::Stop, cause: Cause::SessionEnd, signal: 15, grace_ms: 10_000, status: -1 };
+        let request = Request { ask: Ask::Stop, cause: Cause::SessionEnd, grace_ms: 10_000, ..Request::default() };
+        assert_eq!(Request::decode(&request.encode()), Some(request));
+        let who = Who { pid: 4, start_ticks: u64::MAX };
+        let request = Request { ask: Ask::Adopt, signal: 15, status: -1, who, ..Request::default() };
         assert_eq!(Request::decode(&request.encode()), Some(request));
         assert_eq!(Request::decode(&[0; ENTRY_BYTES]), None);
     }

@@ -3,7 +3,7 @@
 use super::Keeper;
 use super::crash::crash;
 use super::members::{Members, Order};
-use crate::form::record::Record;
+use crate::form::record::{Record, Who};
 use crate::form::request::{Ask, ENTRY_BYTES, Request};
 use crate::raw::{file, process, signal};
 
@@ -28,6 +28,7 @@ impl Keeper {
             Ask::Signal => self.signal_main_group(request.signal),
             Ask::CloseStdin => self.stdin = None,
             Ask::Witness => self.hear_witness(request.status),
+            Ask::Adopt => self.hear_of_orphan(),
         }
     }
 
@@ -40,6 +41,16 @@ impl Keeper {
             let _ = process::kill(-self.ledger.record.main.pid, number);
         } else if let Ok(mut members) = Members::new(self.hold) {
             members.scan(Order { signals: [number, 0], ..Order::default() });
+        }
+    }
+}
+
+/// Calls `each` with every process that the daemon has said to be of this tree.
+pub(super) fn adopted(mut each: impl FnMut(Who)) {
+    for position in 0.. {
+        let Some(entry) = entry_at(position) else { return };
+        if let Some(request) = Request::decode(&entry).filter(|request| request.ask == Ask::Adopt) {
+            each(request.who);
         }
     }
 }

@@ -3,8 +3,8 @@
 
 use core::cmp::Ordering;
 
-use super::cgroup;
 use super::procfs::{self, Stat};
+use super::{asked, cgroup};
 use crate::form::receipt::Ended;
 use crate::form::record::Who;
 use crate::raw::memory::{Plain, Table};
@@ -61,6 +61,8 @@ enum Found {
     Below(i32),
     /// By its marks.
     Marked,
+    /// By the daemon, which has inherited the one that started then.
+    Adopted(u64),
     /// In the cgroup.
     InCgroup,
 }
@@ -143,7 +145,10 @@ impl Members {
                     self.walk_by_parent(keeper);
                 }
             }
-            By::Marks { main } => self.walk_by_marks(keeper, main, &cookie),
+            By::Marks { main } => {
+                self.walk_by_marks(keeper, main, &cookie);
+                asked::adopted(|who| self.visit(who.pid, Found::Adopted(who.start_ticks), 1));
+            }
         }
         let walked = self.walk_down(0);
         if in_cgroup {
@@ -255,6 +260,7 @@ impl Members {
         let (ours, depth) = match found {
             Found::Below(parent) => (stat.parent == parent || of_ours, depth),
             Found::Marked => (true, depth),
+            Found::Adopted(start_ticks) => (stat.start_ticks == start_ticks, depth),
             Found::InCgroup => {
                 let ours = of_ours || known.is_some() || procfs::is_in_cgroup_of(pid, self.hold.id());
                 (ours, self.find(stat.parent).map_or(depth, |at| self.list.values()[at].depth + 1))

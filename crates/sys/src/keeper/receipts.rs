@@ -3,7 +3,7 @@
 use super::crash::crash;
 use super::members::{By, Hold, Member};
 use super::stop::Stop;
-use crate::form::receipt::{ENTRIES_MAX, ENTRY_BYTES, Ended, Entry, HEAD_BYTES, Head, Layer};
+use crate::form::receipt::{Doubt, ENTRIES_MAX, ENTRY_BYTES, Ended, Entry, HEAD_BYTES, Head, Layer};
 use crate::raw::memory::Mapping;
 use crate::raw::{Result, file, time};
 
@@ -14,7 +14,7 @@ pub(super) fn set_aside() {
 }
 
 /// Writes the file `receipt`; whether it is there.
-pub(super) fn write(stop: &Stop, hold: Hold, verified: bool) -> bool {
+pub(super) fn write(stop: &Stop, hold: Hold, doubt: Doubt) -> bool {
     let members = stop.members.all();
     let survivors = members.iter().filter(|member| member.ended == Ended::Alive).count();
     let entries = members.len().min(ENTRIES_MAX);
@@ -25,7 +25,7 @@ pub(super) fn write(stop: &Stop, hold: Hold, verified: bool) -> bool {
             By::Marks { .. } => Layer::Marks,
         },
         cause: stop.cause,
-        verified_empty: verified,
+        verified_empty: doubt == Doubt::None,
         signals: stop.signals,
         observed: count(members.len()),
         reaped: stop.reaped,
@@ -33,6 +33,7 @@ pub(super) fn write(stop: &Stop, hold: Hold, verified: bool) -> bool {
         scans: stop.members.scans,
         duration_ms: time::mono_ms().saturating_sub(stop.began_ms),
         entries: count(entries),
+        doubt,
     };
     // A stop that was begun by a keeper that died just before its last record is on its receipt already.
     if head.observed == 0 && file::open(c"receipt", file::flag::RDONLY).is_ok() {

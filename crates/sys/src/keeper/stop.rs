@@ -5,6 +5,7 @@ use super::cgroup;
 use super::crash::crash;
 use super::members::{Members, Order, bit};
 use super::receipts;
+use crate::form::receipt::Doubt;
 use crate::form::record::{Cause, Phase};
 use crate::form::spec::Leftovers;
 use crate::raw::process::Reaped;
@@ -103,9 +104,9 @@ impl Keeper {
     /// Ends the stop under way: kills what is left, writes the receipt and says so in the record.
     pub(super) fn finish_stop(&mut self) {
         let Some(mut stop) = self.stop.take() else { return };
-        let verified = self.kill_all(&mut stop);
+        let doubt = self.kill_all(&mut stop);
         crash!("keeper.before-receipt");
-        self.ledger.record.has_receipt = receipts::write(&stop, self.hold, verified);
+        self.ledger.record.has_receipt = receipts::write(&stop, self.hold, doubt);
         self.ledger.record.stop_over = true;
         crash!("keeper.after-receipt");
         // What is over is told when it closes; but output that strangers hold may keep an ended task open for long.
@@ -118,8 +119,9 @@ impl Keeper {
         self.read_requests();
     }
 
-    /// Freezes and kills in rounds; whether two looks in a row, and the kernel's `ECHILD`, found nobody.
-    fn kill_all(&mut self, stop: &mut Stop) -> bool {
+    /// Freezes and kills in rounds, until two looks in a row, and the kernel's `ECHILD`, found nobody; gives what speaks
+    /// against that.
+    fn kill_all(&mut self, stop: &mut Stop) -> Doubt {
         let deadline_ms = time::mono_ms() + KILL_MS;
         let (mut empty, mut refused) = (0, 0);
         self.kill_cgroup(stop, deadline_ms);
@@ -131,7 +133,7 @@ impl Keeper {
                 empty += 1;
                 self.reap_into(Some(stop));
                 if !self.tree_empty && !self.wait_for_deaths(stop, deadline_ms) && time::mono_ms() > deadline_ms {
-                    return false;
+                    return Doubt::Unfinished;
                 }
                 continue;
             }
@@ -142,14 +144,21 @@ impl Keeper {
             refused = if denied == alive { refused + 1 } else { 0 };
             self.wait_for_deaths(stop, deadline_ms);
             if refused >= REFUSED_ROUNDS || time::mono_ms() > deadline_ms {
-                stop.members.scan(Order::default());
-                return false;
+                let left = stop.members.scan(Order::default());
+                return if left == 0 { Doubt::Unfinished } else { Doubt::Survivors };
             }
         }
         // The main process of a dead keeper is in no tree, though its end may still lack a witness.
         let gone = self.tree_empty || self.witness_at_ms().is_some();
-        // Of the cgroup the kernel must say so as well; what is left there may only be ringback itself.
-        gone && (!self.hold.in_cgroup || !cgroup::is_populated() || !stop.members.look_into_cgroup())
+        if !gone {
+            return Doubt::Unfinished;
+        }
+        if self.hold.in_cgroup {
+            // The kernel must say so as well; what is left there may only be ringback itself.
+            let hidden = cgroup::is_populated() && stop.members.look_into_cgroup();
+            return if hidden { Doubt::CgroupPopulated } else { Doubt::None };
+        }
+        if self.hold.is_parent() { Doubt::None } else { Doubt::KeeperDied }
     }
 
     /// Kills whoever is in the cgroup at once. Who has left it is met in the rounds after this.

@@ -160,6 +160,14 @@ impl Keeper {
         self.look_at_tree();
     }
 
+    /// The daemon has inherited somebody of the tree.
+    pub(super) fn hear_of_orphan(&mut self) {
+        if !self.hold.is_parent() {
+            self.tree_empty = false;
+            self.look_at_tree();
+        }
+    }
+
     /// Looks for members that are left, when no `ECHILD` can tell, and watches one of them.
     pub(super) fn look_at_tree(&mut self) {
         if !self.main_over || self.watched.leftover.is_some() || self.hold.is_parent() {

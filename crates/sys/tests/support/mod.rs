@@ -387,12 +387,17 @@ impl Task {
 
 impl Drop for Task {
     fn drop(&mut self) {
-        let Some(keeper) = self.keeper else { return };
-        let over = Record::newest(&self.file("state")).is_none_or(|record| record.phase >= Phase::Closed);
-        if std::thread::panicking() || !over {
-            self.kill_tree(keeper);
+        if let Some(keeper) = self.keeper {
+            let over = Record::newest(&self.file("state")).is_none_or(|record| record.phase >= Phase::Closed);
+            if std::thread::panicking() || !over {
+                self.kill_tree(keeper);
+            }
+            reap(keeper);
         }
-        reap(keeper);
+        if let Some(cgroup) = &self.cgroup {
+            // A killed keeper leaves it; one that a failed test leaves somebody in stays.
+            let _ = fs::remove_dir(cgroup);
+        }
     }
 }
 
