@@ -112,7 +112,8 @@ pub(super) fn explain(error: &clap::Error, args: &[OsString]) -> Failure {
 
 /// The verb that these arguments name, as it is written, and what it is.
 fn verb_of(args: &[OsString]) -> (String, clap::Command) {
-    let (mut verb, mut command) = ("ringback".to_owned(), super::command());
+    let (mut verb, mut command) = ("ringback".to_owned(), super::command().disable_help_subcommand(true));
+    command.build();
     for word in args.iter().skip(1) {
         let word = word.to_string_lossy();
         match command.find_subcommand(word.as_ref()) {
