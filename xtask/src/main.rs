@@ -1,10 +1,15 @@
 //! The project's tasks beside its tests: figures about speed (`bench`) and about promises under faults (`prove`).
 
+mod bench;
 mod prove;
 
+use std::error::Error;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
+
+/// What a task of the project gives back: done, or what stood in its way.
+type Done<T = ()> = Result<T, Box<dyn Error>>;
 
 /// Tasks of the project: they build what they need, and print what they saw.
 #[derive(Parser)]
@@ -18,11 +23,18 @@ struct Arguments {
 enum Task {
     /// Kills, fills, cuts off and counts: whether the promises hold under faults that we choose.
     Prove(prove::Options),
+    /// Measures ringback beside its peers in one run, as ratios to the floor of the machine.
+    Bench(bench::Options),
+    /// Sleeps, and writes the monotonic clock to a file as its last act: what the bench waits for.
+    #[command(hide = true)]
+    Stamp(bench::Stamp),
 }
 
 fn main() -> ExitCode {
     let done = match Arguments::parse().task {
-        Task::Prove(options) => prove::run(&options),
+        Task::Prove(options) => prove::run(&options).map_err(Into::into),
+        Task::Bench(options) => bench::run(&options),
+        Task::Stamp(stamp) => stamp.write(),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,

@@ -1,0 +1,74 @@
+//! Many short tasks, from the first submission until the last ending is recorded.
+
+use std::time::Instant;
+
+use super::super::Options;
+use super::super::measure::{Row, Samples, floor, time};
+use super::super::peers;
+use super::super::stage::{Lodging, Stage, await_ends, submit};
+use crate::Done;
+
+/// Tasks of the command line's row, and of each peer.
+const BY_CLI: usize = 1_000;
+/// Tasks of the library's row.
+const BY_LIBRARY: usize = 5_000;
+
+/// One program start a task, for ringback and for the peers.
+pub(super) fn by_cli(stage: &Stage, _: &Options) -> Done<Vec<Row>> {
+    let mut bare = floors()?;
+    let home = stage.home()?;
+    time(&mut home.ringback(["run", "-q", "--", "true"]))?;
+    let begun = Instant::now();
+    for _ in 0..BY_CLI {
+        time(&mut home.ringback(["run", "-q", "--", "true"]))?;
+    }
+    until_ended(&home)?;
+    let ours = per_task(begun, BY_CLI);
+    drop(home);
+    let mut others = Vec::new();
+    for peer in peers::start_all(stage)? {
+        let begun = Instant::now();
+        for _ in 0..BY_CLI {
+            peer.submit(&["true"])?;
+        }
+        if peer.until_recorded(BY_CLI)? {
+            others.push((peer.name(), per_task(begun, BY_CLI)));
+        }
+    }
+    bare.push(floors()?.median());
+    Ok(vec![Row::new("1,000 × `true` by the command line, per task", "ms", ours, "≤ 1.9 ×").over(bare).beside(others)])
+}
+
+/// One connection for all.
+pub(super) fn by_library(stage: &Stage, _: &Options) -> Done<Vec<Row>> {
+    let bare = floors()?;
+    let home = stage.home()?;
+    let mut client = home.client()?;
+    let begun = Instant::now();
+    let ids = (0..BY_LIBRARY).map(|_| submit(&mut client, &["true"])).collect::<Done<Vec<_>>>()?;
+    await_ends(&mut client, &ids)?;
+    let ours = per_task(begun, BY_LIBRARY);
+    Ok(vec![Row::new("5,000 × `true` by one client, per task", "ms", ours, "≤ 1.3 ×").over(bare)])
+}
+
+/// Waits until nothing of the session runs.
+fn until_ended(home: &Lodging<'_>) -> Done {
+    let listed = home.json(["ps", "-a", "--limit", "100000"])?;
+    let tasks = listed["tasks"].as_array().ok_or("no list")?;
+    let live = tasks.iter().filter(|task| task["state"] == "running" || task["state"] == "queued");
+    let ids: Vec<String> = live.filter_map(|task| task["id"].as_str().map(str::to_owned)).collect();
+    await_ends(&mut home.client()?, &ids)
+}
+
+#[expect(clippy::cast_precision_loss, reason = "thousands")]
+fn per_task(begun: Instant, count: usize) -> Samples {
+    Samples::once(begun.elapsed().as_secs_f64() * 1e3 / count as f64)
+}
+
+fn floors() -> Done<Samples> {
+    let mut bare = Samples::default();
+    for _ in 0..300 {
+        bare.push_time(floor()?);
+    }
+    Ok(bare)
+}

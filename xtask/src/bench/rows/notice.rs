@@ -1,0 +1,85 @@
+//! From a command's last act until those who wait for it know.
+
+use std::env;
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+use ringback_host::wire::{Reply, Request};
+
+use super::super::Options;
+use super::super::measure::{Row, Samples, monotonic, time};
+use super::super::peers::{self, Peer};
+use super::super::stage::{Stage, submit};
+use crate::Done;
+
+/// How long the command sleeps: the waiter has settled by then.
+const SLEEP: &str = "300";
+
+/// `wait` of the command line beside the peers', and the notice in the inbox; the floor is a bare wait for the child.
+pub(super) fn measure(stage: &Stage, options: &Options) -> Done<Vec<Row>> {
+    let rounds = (options.samples / 8).max(5);
+    let xtask = env::current_exe()?.to_string_lossy().into_owned();
+    let folder = stage.folder()?;
+    let file = folder.path().join("stamp");
+    let path = file.to_string_lossy().into_owned();
+    let argv = [xtask.as_str(), "stamp", SLEEP, path.as_str()];
+    let home = stage.home()?;
+    let mut client = home.client()?;
+    let (mut bare, mut waiter, mut inbox) = (Samples::default(), Samples::default(), Samples::default());
+    for _ in 0..rounds {
+        time(Command::new(&xtask).args(&argv[1..]))?;
+        bare.push(since(&file)?);
+        let id = submit(&mut client, &argv)?;
+        time(&mut home.ringback(["wait", &id]))?;
+        waiter.push(since(&file)?);
+        take_all(&mut client)?;
+        submit(&mut client, &argv)?;
+        let Reply::Notices { .. } = client.call(Request::Inbox { after: None, wait_ms: Some(30_000), limit: 10 })?
+        else {
+            return Err("no notices".into());
+        };
+        inbox.push(since(&file)?);
+        take_all(&mut client)?;
+    }
+    let others = beside(&peers::start_all(stage)?, &argv, &file, rounds)?;
+    Ok(vec![
+        Row::new("end → `wait` of the command line returns", "ms", waiter, "≤ 2.0 ×").over(bare.clone()).beside(others),
+        Row::new("end → notice in the inbox, durable", "ms", inbox, "≤ 2.5 ×").over(bare),
+    ])
+}
+
+fn beside(peers: &[Peer], argv: &[&str], file: &Path, rounds: usize) -> Done<Vec<(String, Samples)>> {
+    let mut others = Vec::new();
+    for peer in peers {
+        let mut samples = Samples::default();
+        for _ in 0..rounds {
+            if peer.wait_for(argv)? {
+                samples.push(since(file)?);
+            }
+        }
+        if samples.max() > 0.0 {
+            others.push((peer.name(), samples));
+        }
+    }
+    Ok(others)
+}
+
+/// Milliseconds since the stamp was written.
+#[expect(clippy::cast_precision_loss, reason = "nanoseconds of some milliseconds")]
+fn since(file: &Path) -> Done<f64> {
+    let now = monotonic();
+    let stamp: i64 = fs::read_to_string(file)?.parse()?;
+    Ok((now - stamp) as f64 / 1e6)
+}
+
+/// Acknowledges what is in the inbox, so that the next wait is for the next ending.
+fn take_all(client: &mut ringback_host::client::Client) -> Done {
+    client.call(Request::Ack {
+        up_to: Some(u64::MAX >> 1),
+        seqs: Vec::new(),
+        tasks: Vec::new(),
+        endings: Vec::new(),
+    })?;
+    Ok(())
+}

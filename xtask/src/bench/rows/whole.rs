@@ -1,0 +1,100 @@
+//! Long acts, each seen a few times: capture of a flood, the stop of a large tree, the adoption of many tasks.
+
+use std::fs::{self, File};
+use std::process::{Command, Stdio};
+use std::time::Instant;
+
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
+
+use super::super::Options;
+use super::super::measure::{Row, Samples, machine_cpu, proc_kib, time};
+use super::super::stage::{Stage, await_ends, submit};
+use crate::Done;
+
+/// Runs of each.
+const ROUNDS: usize = 5;
+
+/// Lines of text into `output`, against the same command with `> file`; both sides of the machine's processors.
+pub(super) fn capture(stage: &Stage, options: &Options) -> Done<Vec<Row>> {
+    let home = stage.home()?;
+    let mut client = home.client()?;
+    let folder = stage.folder()?;
+    let flood =
+        format!("yes 'a line of the usual length, as compilers and tests write them' | head -c {}M", options.capture);
+    let (mut bare, mut ours, mut bare_cpu, mut our_cpu) =
+        (Samples::default(), Samples::default(), Samples::default(), Samples::default());
+    let daemon = home.daemon()?;
+    for _ in 0..ROUNDS {
+        let path = folder.path().join("file");
+        let (cpu, begun) = (machine_cpu()?, Instant::now());
+        Command::new("/bin/sh").args(["-c", &flood]).stdin(Stdio::null()).stdout(File::create(&path)?).status()?;
+        bare.push_time(begun.elapsed());
+        bare_cpu.push(machine_cpu()? - cpu);
+        fs::remove_file(&path)?;
+        let (cpu, begun) = (machine_cpu()?, Instant::now());
+        let id = submit(&mut client, &["/bin/sh", "-c", &flood])?;
+        await_ends(&mut client, std::slice::from_ref(&id))?;
+        ours.push_time(begun.elapsed());
+        our_cpu.push(machine_cpu()? - cpu);
+        time(&mut home.ringback(["rm", &id]))?;
+    }
+    let resident = Samples::once(proc_kib(&format!("/proc/{daemon}/status"), "VmHWM")? / 1024.0);
+    let amount = options.capture;
+    Ok(vec![
+        Row::new(format!("capture of {amount} MiB of lines, wall"), "ms", ours, "≤ 1.1 ×").over(bare),
+        Row::new("the same, processor time of the machine", "s", our_cpu, "≤ 1.3 ×").over(bare_cpu),
+        Row::new("the daemon's largest size meanwhile", "MB", resident, "flat"),
+    ])
+}
+
+/// `kill` of a tree of 2,000, until the receipt says that nothing is left.
+pub(super) fn stop(stage: &Stage, _: &Options) -> Done<Vec<Row>> {
+    let home = stage.home()?;
+    let mut ours = Samples::default();
+    let mut layer = String::new();
+    for _ in 0..ROUNDS {
+        let tree = "for i in $(seq 2000); do sleep 1000 & done; echo all; wait";
+        let run = home.ringback(["run", "-q", "--ready", "all", "-c", tree]).output()?;
+        let id = String::from_utf8(run.stdout)?.trim().to_owned();
+        time(&mut home.ringback(["wait", "--ready", &id]))?;
+        let begun = Instant::now();
+        home.ringback(["kill", "-q", &id]).stdin(Stdio::null()).stdout(Stdio::null()).status()?;
+        ours.push_time(begun.elapsed());
+        let cleanup = home.json(["show", &id])?["cleanup"].clone();
+        if cleanup["verified_empty"] != true {
+            return Err(format!("something is left: {cleanup}").into());
+        }
+        cleanup["layer"].as_str().unwrap_or_default().clone_into(&mut layer);
+    }
+    Ok(vec![Row::new(
+        format!("stop of a tree of 2,000, verified empty (layer `{layer}`)"),
+        "ms",
+        ours,
+        "≤ 300 ms, ≤ 100 ms with cgroups",
+    )])
+}
+
+/// A daemon that finds tasks running which another one started: from its start until it answers.
+pub(super) fn adoption(stage: &Stage, options: &Options) -> Done<Vec<Row>> {
+    let home = stage.home()?;
+    let mut client = home.client()?;
+    for _ in 0..options.adopt {
+        submit(&mut client, &["sleep", "1000"])?;
+    }
+    let mut ours = Samples::default();
+    for _ in 0..ROUNDS {
+        let daemon = Pid::from_raw(i32::try_from(home.daemon()?)?).ok_or("no daemon")?;
+        let process = pidfd_open(daemon, PidfdFlags::empty())?;
+        pidfd_send_signal(&process, Signal::KILL)?;
+        poll(&mut [PollFd::new(&process, PollFlags::IN)], None)?;
+        let begun = Instant::now();
+        let running = home.json(["stats"])?["running"].as_u64();
+        ours.push_time(begun.elapsed());
+        if running != u64::try_from(options.adopt).ok() {
+            return Err(format!("{running:?} of {} tasks run", options.adopt).into());
+        }
+    }
+    let row = format!("adoption of {} running tasks after kill -9", options.adopt);
+    Ok(vec![Row::new(row, "ms", ours, "≤ 1 s for 10,000")])
+}

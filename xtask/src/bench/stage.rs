@@ -1,0 +1,119 @@
+//! Where the bench plays: the program that is measured, and homes of its own on the disk that is measured.
+
+use std::env;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use ringback_host::client::{Capture, Client, Launcher};
+use ringback_host::home::Home;
+use ringback_host::wire::{ByteBuf, Caller, Command as Asked, Reply, Request, Until};
+use serde_json::Value;
+use tempfile::TempDir;
+
+use crate::Done;
+
+/// The built program, and the folder for homes.
+pub(crate) struct Stage {
+    pub(crate) root: PathBuf,
+    pub(crate) program: PathBuf,
+    dir: PathBuf,
+}
+
+impl Stage {
+    /// Builds the program as it is shipped.
+    pub(crate) fn set(dir: Option<&Path>) -> Done<Self> {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..").canonicalize()?;
+        let cargo = env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+        let built = Command::new(cargo)
+            .current_dir(&root)
+            .args(["build", "--release", "--quiet", "--package", "ringback"])
+            .status()?;
+        if !built.success() {
+            return Err("ringback was not built".into());
+        }
+        let target = env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), PathBuf::from);
+        let dir = dir.map_or_else(|| target.join("bench"), Path::to_owned);
+        fs::create_dir_all(&dir)?;
+        Ok(Self { program: target.join("release/ringback"), root, dir })
+    }
+
+    /// A home of its own, whose daemon and tasks are gone when it is dropped.
+    pub(crate) fn home(&self) -> Done<Lodging<'_>> {
+        let dir = tempfile::Builder::new().prefix("home-").tempdir_in(&self.dir)?;
+        Ok(Lodging { stage: self, dir })
+    }
+
+    /// A folder of its own.
+    pub(crate) fn folder(&self) -> Done<TempDir> {
+        Ok(tempfile::Builder::new().prefix("folder-").tempdir_in(&self.dir)?)
+    }
+}
+
+/// A private home.
+pub(crate) struct Lodging<'a> {
+    stage: &'a Stage,
+    dir: TempDir,
+}
+
+impl Lodging<'_> {
+    pub(crate) fn path(&self) -> &Path {
+        self.dir.path()
+    }
+
+    /// The program on this home, as a session of its own.
+    pub(crate) fn ringback<const N: usize>(&self, arguments: [&str; N]) -> Command {
+        let mut command = Command::new(&self.stage.program);
+        command.args(arguments).env("RINGBACK_HOME", self.path()).env("RINGBACK_SESSION", "bench");
+        command.env_remove("XDG_CONFIG_HOME").env("HOME", self.path());
+        command
+    }
+
+    /// What a verb answers as JSON.
+    pub(crate) fn json<const N: usize>(&self, arguments: [&str; N]) -> Done<Value> {
+        let answer = self.ringback(arguments).arg("--json").stdin(Stdio::null()).stderr(Stdio::null()).output()?;
+        Ok(serde_json::from_slice(&answer.stdout)?)
+    }
+
+    /// The client library on this home.
+    pub(crate) fn client(&self) -> Done<Client> {
+        let caller = Caller { session: "bench".to_owned(), by: "bench".to_owned() };
+        Ok(Client::open_with(&Home::at(self.path())?, caller, Launcher::program(&self.stage.program))?)
+    }
+
+    /// The daemon's process.
+    pub(crate) fn daemon(&self) -> Done<i64> {
+        self.json(["daemon", "status"])?["pid"].as_i64().ok_or_else(|| "no daemon".into())
+    }
+}
+
+impl Drop for Lodging<'_> {
+    fn drop(&mut self) {
+        for arguments in [["session", "end", "bench"].as_slice(), &["daemon", "stop"]] {
+            let mut command = self.ringback([]);
+            command.args(arguments).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+            if let Err(error) = command.status() {
+                eprintln!("{arguments:?}: {error}");
+            }
+        }
+    }
+}
+
+/// Starts a command through the library; its id.
+pub(crate) fn submit(client: &mut Client, argv: &[&str]) -> Done<String> {
+    let words = argv.iter().map(|word| ByteBuf::from(word.as_bytes().to_vec())).collect();
+    let run = Capture::default().request(Asked::Argv(words))?;
+    match client.call(Request::Run(Box::new(run)))? {
+        Reply::Task { task, .. } => Ok(task.id),
+        other => Err(format!("a run was answered with {other:?}").into()),
+    }
+}
+
+/// Waits until all of these have ended.
+pub(crate) fn await_ends(client: &mut Client, ids: &[String]) -> Done {
+    for some in ids.chunks(500) {
+        let wait = Request::Wait { ids: some.to_vec(), any: false, timeout_ms: None, until: Until::End };
+        client.call(wait)?;
+    }
+    Ok(())
+}
