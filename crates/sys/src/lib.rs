@@ -23,11 +23,11 @@ pub mod keeper;
 #[cfg(target_os = "linux")]
 mod raw;
 
+pub mod birth;
 pub mod cgroup;
 pub mod launch;
 pub mod process;
 mod spawn;
-pub mod stdio;
 pub mod terminal;
 
 pub mod confine;

@@ -8,7 +8,7 @@ use ringback_core::spec::is_label;
 use ringback_host::client::{Client, ClientError};
 use ringback_host::home::Home;
 use ringback_host::wire::{Caller, Fault, Reply, Request, TaskObject};
-use ringback_sys::stdio;
+use ringback_sys::birth;
 use serde_json::{Value, json};
 
 use crate::explain::{Done, EXIT_FAILED, Failure};
@@ -77,7 +77,7 @@ pub(crate) fn stdout() -> Out {
 
 /// An error if nothing that is written to stdout goes anywhere.
 pub(crate) fn check_stdout() -> io::Result<()> {
-    if stdio::stdout_was_closed() { Err(unwritten(io::Error::from_raw_os_error(EBADF))) } else { Ok(()) }
+    if birth::stdout_was_closed() { Err(unwritten(io::Error::from_raw_os_error(EBADF))) } else { Ok(()) }
 }
 
 fn unwritten(error: io::Error) -> io::Error {

@@ -12,6 +12,7 @@ use clap::{Args, ValueEnum};
 use ringback_host::client::{Capture, Client, EnvMode};
 use ringback_host::quantity::millis;
 use ringback_host::wire::{ByteBuf, Command, FRAME_BYTES_MAX, Reply, Request, RunRequest, TaskObject};
+use ringback_sys::birth;
 
 use super::door::{self, Door};
 use super::{follow, value, wait};
@@ -24,6 +25,8 @@ Examples:
   ringback run --wait --timeout 10m -c 'npm ci && npm test'
   ringback run --lease service --key dev -c 'npm run dev'
   ringback run -f -- make -j8";
+/// What of our own command line stays visible to others: `ringback run`.
+const VISIBLE_ARGUMENTS: usize = 2;
 /// How many tasks are looked at for one of the same name.
 const SAME_NAME_LIMIT: u32 = 200;
 
@@ -180,6 +183,8 @@ impl Run {
     pub(crate) fn perform(self, door: Door) -> Done {
         // A task whose id nobody has seen would be started a second time.
         door::check_stdout()?;
+        // The command may look for itself by its text (`pkill -f`), and what is in it is nobody else's business.
+        birth::hide_arguments(VISIBLE_ARGUMENTS);
         let request = self.request()?;
         let doubt = Doubt::about(&request);
         let interrupt = if self.follow || self.wait { Some(follow::catch_interrupt()?) } else { None };

@@ -14,9 +14,12 @@ use ringback_sys::signals::SignalFd;
 use super::bar::{self, Bar};
 use super::door::{self, Door, Tasks, heard, tasks};
 use super::{follow, value};
-use crate::explain::{Done, EXIT_FAILED, EXIT_INTERRUPTED, EXIT_TIMED_OUT};
+use crate::explain::{Done, EXIT_FAILED, EXIT_INTERRUPTED, EXIT_TIMED_OUT, Failure};
 use crate::output::progress;
 use crate::render::{json, task as render};
+
+/// How many live tasks of a session are waited for at once.
+const LIVE_LIMIT: u32 = 1000;
 
 #[expect(clippy::struct_excessive_bools, reason = "each is an option of its own")]
 /// Wait until tasks have ended, and mirror their exit code
@@ -28,8 +31,8 @@ use crate::render::{json, task as render};
 /// failure, whatever it returned.
 #[derive(Debug, Args)]
 pub(crate) struct Wait {
-    /// Ids or unique prefixes
-    #[arg(required = true, value_name = "ID")]
+    /// Ids or unique prefixes; with --any or --all and none, the live tasks of the session
+    #[arg(required_unless_present_any = ["any", "all"], value_name = "ID")]
     ids: Vec<String>,
     /// Return when the first of them has ended
     #[arg(long, conflicts_with = "all")]
@@ -62,12 +65,16 @@ impl Wait {
             (false, false) => Until::End,
         };
         let timeout_ms = self.timeout.map(millis);
-        let request = Request::Wait { ids: self.ids.clone(), any: self.any, timeout_ms, until };
-        let bar = one_bar(door, &mut client, &self.ids);
-        let Some(reply) = bar::call_until(bar, &mut client, request, interrupt.as_fd())? else {
-            return Ok(say_still_running(door, &self.ids));
+        let ids = if self.ids.is_empty() { live(&mut client)? } else { self.ids.clone() };
+        let request = Request::Wait { ids: ids.clone(), any: self.any, timeout_ms, until };
+        let bar = one_bar(door, &mut client, &ids);
+        let mut found = match ids.as_slice() {
+            [] => Tasks { list: Vec::new(), timed_out: false, next: None, faults: Vec::new() },
+            _ => match bar::call_until(bar, &mut client, request, interrupt.as_fd())? {
+                Some(reply) => tasks(reply)?,
+                None => return Ok(say_still_running(door, &ids)),
+            },
         };
-        let mut found = tasks(reply)?;
         enrich_all(&mut found.list);
         if door.json {
             door::document(&json::tasks(&found.list, Some(found.timed_out), &found.faults))?;
@@ -76,6 +83,9 @@ impl Wait {
             door::out_lines(ended.map(|task| task.id.clone()))?;
         } else {
             door::out_lines(found.list.iter().map(|task| render::line(task, door::style())))?;
+            if ids.is_empty() {
+                door.note("nothing to wait for: the session has no live task");
+            }
             if found.timed_out {
                 door.note("the wait timed out; what is running runs on");
             }
@@ -107,6 +117,13 @@ pub(super) fn until_end(door: Door, mut client: Client, task: &TaskObject, inter
     door::faults(&found.faults);
     heard(&mut client, &found.list);
     Ok(exit_code(&found))
+}
+
+/// The live tasks of the caller's session.
+fn live(client: &mut Client) -> Result<Vec<String>, Failure> {
+    let session = Some(client.caller().session.clone());
+    let list = Request::List { session, ended: false, before: None, limit: LIVE_LIMIT };
+    Ok(tasks(client.call(list)?)?.list.into_iter().map(|task| task.id).collect())
 }
 
 /// A line on the terminal for one task; several have no common measure.

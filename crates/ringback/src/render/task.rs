@@ -196,7 +196,12 @@ pub(crate) fn page(task: &TaskObject, now: Timestamp, style: Style) -> String {
     fact("command", &clean::line(&task.command.display));
     fact("folder", &clean::line(&task.cwd));
     fact("session", &format!("{} ({})", clean::line(&task.session), clean::line(&task.lease)));
+    fact("key", &task.key.as_deref().map(clean::line).unwrap_or_default());
+    fact("binding", &task.binding.as_ref().map(|binding| clean::short(&binding.to_string(), 200)).unwrap_or_default());
+    fact("limits", &limits_line(task));
     fact("created", &format!("{} ({})", task.created_at, ago(&task.created_at, now)));
+    let started = task.started_at.as_deref().map(|at| format!("{at} ({})", ago(at, now)));
+    fact("started", &started.unwrap_or_default());
     fact("ended", &task.ended_at.as_deref().map(|at| format!("{at} ({})", ago(at, now))).unwrap_or_default());
     fact("pid", &task.pid.filter(|_| !task.has_ended()).map(|pid| pid.to_string()).unwrap_or_default());
     fact("progress", &task.progress.as_ref().map(progress_line).unwrap_or_default());
@@ -216,6 +221,13 @@ pub(crate) fn page(task: &TaskObject, now: Timestamp, style: Style) -> String {
         fact("stopped", &super::receipt::summary(receipt));
     }
     out
+}
+
+fn limits_line(task: &TaskObject) -> String {
+    let wall = task.timeouts.wall_ms.map(|ms| format!("{} in all, ", duration(ms)));
+    let idle = task.timeouts.idle_ms.map(|ms| format!("{} of silence, ", duration(ms)));
+    let limits: String = wall.into_iter().chain(idle).collect();
+    if limits.is_empty() { limits } else { format!("{limits}{} from TERM to KILL", duration(task.timeouts.grace_ms)) }
 }
 
 fn output_line(task: &TaskObject) -> String {

@@ -96,3 +96,16 @@ fn a_json_stream_is_one_document_per_line() {
     assert_eq!((text("stdout").as_str(), text("stderr").as_str()), ("out\nlast", "err\n"));
     assert_eq!(events.last().unwrap()["task"]["exit_code"], 3);
 }
+
+#[test]
+fn a_command_that_looks_for_its_own_text_finds_nobody() {
+    let home = Home::new();
+    // As `pkill -f` does; the text is in the script and in a value, and would be in the arguments of who waits for it.
+    let script = "# zzqq-only-here\n! grep -la 'zz[q]q-only-here' /proc/[0-9]*/cmdline";
+    for how in ["-f", "--wait"] {
+        let said = home.say(&["run", how, "-q", "-e", "SECRET=zzqq-only-here", "-c", script]);
+        assert_eq!(said.code, Some(0), "{how}: {said:?}");
+    }
+    let kept = home.say(&["run", "-f", "-q", "--", "cat", "/proc/self/cmdline"]);
+    assert_eq!(kept.out, "cat\0/proc/self/cmdline\0", "its own are its own");
+}

@@ -113,3 +113,36 @@ fn term_to_the_main_process_alone_lets_it_stop_its_workers_in_order() {
     assert_eq!((&killed["tasks"][0]["state"], &killed["tasks"][0]["final_exit_code"]), (&"killed".into(), &5.into()));
     assert_eq!(client.end().out, "stopped in order\n");
 }
+
+#[test]
+fn the_page_of_a_task_has_what_was_asked_for_it() {
+    let home = Home::new();
+    let args =
+        ["--timeout", "1h", "--grace", "3s", "--key", "k1", "--binding", r#"{"thread":"t"}"#, "--", "sleep", "1000"];
+    let id = home.run(&args);
+    let page = home.say(&["show", &id]).out;
+    for fact in [
+        "key         k1",
+        r#"binding     {"thread":"t"}"#,
+        "limits      1h in all, 3.0s from TERM to KILL",
+        "started     ",
+    ] {
+        assert!(page.contains(fact), "no `{fact}` in {page}");
+    }
+}
+
+#[test]
+fn a_wait_for_all_is_for_what_lives_in_the_session() {
+    let home = Home::new();
+    let none = home.say(&["wait", "--all"]);
+    assert_eq!((none.code, none.out.as_str()), (Some(0), ""), "{none:?}");
+    assert!(none.err.contains("nothing to wait for"), "{none:?}");
+    let gate = home.gate("gate");
+    let ids = [home.run(&["-c", "read x < gate; exit 4"]), home.run(&["-s", "s1", "--", "sleep", "1000"])];
+    assert_eq!(home.say(&["wait", "--all", "--timeout", "50ms"]).code, Some(124));
+    let waits = Running::start(home.client(&["wait", "--all", "--json"]));
+    std::fs::write(&gate, "go\n").unwrap();
+    let said = waits.end();
+    assert_eq!((said.code, &said.json()["tasks"][0]["id"]), (Some(4), &ids[0].as_str().into()));
+    assert_eq!(said.json()["tasks"].as_array().unwrap().len(), 1, "another session's task is not waited for");
+}
