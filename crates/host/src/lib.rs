@@ -4,6 +4,7 @@ pub mod client;
 pub mod config;
 pub mod daemon;
 pub mod home;
+pub mod pattern;
 pub mod quantity;
 pub mod sink;
 pub mod store;

@@ -2,7 +2,7 @@
 
 use std::net::{IpAddr, Ipv4Addr};
 
-use regex::bytes::{Regex, RegexBuilder};
+use regex::bytes::Regex;
 use ringback_core::notice;
 
 use crate::store::Asked;
@@ -13,9 +13,6 @@ pub(super) const PATTERNS_MAX: usize = 16;
 
 /// The longest pattern, in bytes.
 pub(super) const PATTERN_BYTES_MAX: usize = 1024;
-
-/// How much memory one compiled pattern may take, bytes; past this it is a mistake like `(a{1000}){1000}`.
-const COMPILED_BYTES_MAX: usize = 1 << 20;
 
 /// How much of a line that matched is told, in bytes.
 const LINE_SHOWN_BYTES: usize = 400;
@@ -114,17 +111,11 @@ fn compile(option: &str, text: &str, regex: &str) -> Result<Pattern, Fault> {
         let message = format!("a pattern of {} bytes cannot be searched for", text.len());
         return Err(bad(message, format!("--{option} takes 1 to {PATTERN_BYTES_MAX} bytes")));
     }
-    let built = RegexBuilder::new(regex).size_limit(COMPILED_BYTES_MAX).dfa_size_limit(COMPILED_BYTES_MAX).build();
-    match built {
-        Ok(regex) => Ok(Pattern { text: text.to_owned(), regex }),
-        Err(error) => {
-            let why = error.to_string();
-            let why =
-                why.lines().rfind(|line| !line.trim().is_empty()).unwrap_or_default().trim_start_matches("error: ");
-            let hint = "see https://docs.rs/regex for the syntax; --watch-literal takes plain text".to_owned();
-            Err(bad(format!("{text:?} is not a regular expression: {why}"), hint))
-        }
-    }
+    let regex = crate::pattern::of_line(regex).map_err(|why| {
+        let hint = "see https://docs.rs/regex for the syntax; --watch-literal takes plain text".to_owned();
+        bad(format!("{text:?} is not a regular expression: {why}"), hint)
+    })?;
+    Ok(Pattern { text: text.to_owned(), regex })
 }
 
 /// `PORT` or `HOST:PORT`; the host is an address, because asking for a name could block.

@@ -76,7 +76,7 @@ pub(crate) struct Logs {
     #[arg(long, value_name = "DURATION", value_parser = value::duration)]
     since: Option<Duration>,
     /// Print the lines that match
-    #[arg(long, value_name = "REGEX", value_parser = Regex::new)]
+    #[arg(long, value_name = "REGEX", value_parser = ringback_host::pattern::of_line)]
     grep: Option<Regex>,
     /// Print N lines before and after each match too
     #[arg(short = 'C', long, value_name = "N", requires = "grep", conflicts_with_all = ["raw", "follow"])]

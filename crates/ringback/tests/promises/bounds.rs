@@ -118,6 +118,21 @@ fn what_was_put_in_the_place_of_an_output_is_never_read() {
 }
 
 #[test]
+fn an_output_that_is_removed_under_a_running_task_is_missed_and_breaks_nothing() {
+    let world = World::new();
+    let (up, go) = (world.fifo("up"), world.fifo("go"));
+    let id = world.sh(&format!("echo one; echo up > {}; read x < {}; echo two; exit 4", up.word(), go.word()));
+    up.lines(1);
+    fs::remove_file(world.folder(&id).join("output")).unwrap();
+    let said = world.look(&["logs", &id]);
+    assert!(said.code == Some(125) && said.err.contains("is not there any more"), "{said:?}");
+    go.release(1);
+    assert_eq!(world.end(&id)["exit_code"], 4);
+    let said = world.look(&["logs", &id]);
+    assert!(said.code == Some(125) && said.err.contains("is not there any more"), "{said:?}");
+}
+
+#[test]
 fn sends_reach_a_stdin_in_the_order_in_which_they_were_asked() {
     let world = World::new();
     let go = world.fifo("go");

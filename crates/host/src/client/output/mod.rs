@@ -68,12 +68,19 @@ impl Output {
         if packed.is {
             return Self::unpack(packed.bytes.as_ref(), gaps.collect());
         }
-        match Self::open_at(Path::new(&task.output.path), Path::new(&task.output.index_path), gaps.collect())? {
-            None if task.has_ended() && task.output.bytes > 0 => Err(io::Error::new(
+        let (path, index_path) = (Path::new(&task.output.path), Path::new(&task.output.index_path));
+        // The index is made after the output, and both stay.
+        let was_there = |task: &TaskObject| index_path.exists() || (task.has_ended() && task.output.bytes > 0);
+        match Self::open_at(path, index_path, gaps.collect()) {
+            Ok(None) if was_there(task) => Err(io::Error::new(
                 io::ErrorKind::NotFound,
-                format!("the output of {} is not there any more: {} was removed", task.id, task.output.path),
+                format!("the output of {} is not there any more: {} was removed", task.id, path.display()),
             )),
-            output => Ok(output),
+            Ok(output) => Ok(output),
+            Err(error) => Err(io::Error::new(
+                error.kind(),
+                format!("cannot read the output of {}, {}: {error}", task.id, path.display()),
+            )),
         }
     }
 

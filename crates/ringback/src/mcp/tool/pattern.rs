@@ -3,7 +3,7 @@
 use std::os::fd::AsFd as _;
 use std::time::Duration;
 
-use regex::bytes::{Regex, RegexBuilder};
+use regex::bytes::Regex;
 use ringback_host::client::output::{Follow, Output, Turn};
 use ringback_host::wire::TaskObject;
 use ringback_sys::watch::For;
@@ -15,8 +15,6 @@ use super::super::link::Line;
 use super::Job;
 use crate::explain::Failure;
 
-/// How large a compiled pattern may get, bytes: a pattern comes from a model, and must not eat the memory.
-const PATTERN_BYTES_MAX: usize = 1 << 20;
 /// How much is searched at once.
 const BLOCK_BYTES: u64 = 64 << 10;
 /// The longest line in which a match is found whole.
@@ -31,10 +29,7 @@ pub(super) fn job(id: String, text: &str, offset: u64, limit: Duration) -> Resul
 
 /// A pattern as a model wrote it.
 pub(super) fn compile(text: &str) -> Result<Regex, Failure> {
-    let built = RegexBuilder::new(text).multi_line(true).size_limit(PATTERN_BYTES_MAX).build();
-    built.map_err(|error| {
-        let why = error.to_string();
-        let why = why.lines().last().unwrap_or_default().trim().trim_start_matches("error: ").to_owned();
+    ringback_host::pattern::of_lines(text).map_err(|why| {
         wrong(format!("the pattern cannot be used: {why}"), "escape . ( [ * + ? to mean them literally".to_owned())
     })
 }
