@@ -23,12 +23,13 @@ pub(crate) const EXIT_TIMED_OUT: u8 = 124;
 pub(crate) const EXIT_INTERRUPTED: u8 = 130;
 
 /// Faults of the daemon that are about the words of the command line, which only it can judge.
-const USAGE_FAULTS: [&str; 10] = [
+const USAGE_FAULTS: [&str; 11] = [
     "bad_command",
     "bad_cwd",
     "bad_label",
     "bad_pattern",
     "bad_progress",
+    "bad_pty",
     "bad_session",
     "bad_signal",
     "bad_timeout",

@@ -10,6 +10,7 @@ mod output;
 mod render;
 mod setup;
 mod spool;
+mod terminal;
 
 use std::process::ExitCode;
 

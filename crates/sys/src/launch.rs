@@ -5,7 +5,7 @@ use std::{
     fs, io,
     io::Write as _,
     os::{
-        fd::{AsRawFd as _, OwnedFd},
+        fd::{AsRawFd as _, BorrowedFd, OwnedFd},
         unix::ffi::OsStrExt as _,
     },
     path::{Path, PathBuf},
@@ -87,6 +87,18 @@ impl KeeperImage {
     /// It gets its id and nothing else: an empty environment (but for `crash`), no stdio, every signal blocked. Whoever
     /// starts it takes in its end with [`crate::reap::take_in`].
     pub fn spawn(&self, task_dir: &Path, id: &str, work: Work<'_>, crash: Option<&OsStr>) -> io::Result<i32> {
+        self.spawn_with(task_dir, id, work, crash, None)
+    }
+
+    /// As [`KeeperImage::spawn`], with the master of its task's terminal as stdin.
+    pub fn spawn_with(
+        &self,
+        task_dir: &Path,
+        id: &str,
+        work: Work<'_>,
+        crash: Option<&OsStr>,
+        terminal: Option<BorrowedFd<'_>>,
+    ) -> io::Result<i32> {
         let how = match work {
             Work::Start(cgroup) => cgroup.map(Path::as_os_str),
             Work::TakeOver => Some(OsStr::new(TAKEOVER)),
@@ -99,7 +111,7 @@ impl KeeperImage {
             entry.push(point);
             entry
         });
-        spawn::detached(&self.program(), &arguments, crash.as_deref(), task_dir)
+        spawn::detached(&self.program(), &arguments, crash.as_deref(), task_dir, terminal)
     }
 
     fn program(&self) -> PathBuf {

@@ -33,6 +33,7 @@ pub mod terminal;
 pub mod confine;
 pub mod port;
 pub mod socket;
+pub mod terminal;
 
 #[cfg(test)]
 mod scratch;

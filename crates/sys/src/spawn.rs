@@ -5,14 +5,21 @@
 
 use std::ffi::{CString, OsStr};
 use std::mem::MaybeUninit;
+use std::os::fd::{AsRawFd as _, BorrowedFd};
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 use std::{io, ptr};
 
-/// Starts `program` in `folder` with nothing of ours: `/dev/null` as stdio, an environment of at most one entry, every
-/// signal blocked (a process must not die of a signal before it has its hands on the wheel). Gives back the pid, of a
-/// child that has executed the program.
-pub(crate) fn detached(program: &Path, arguments: &[&OsStr], entry: Option<&OsStr>, folder: &Path) -> io::Result<i32> {
+/// Starts `program` in `folder` with nothing of ours but perhaps its stdin: else `/dev/null` as stdio, an environment of
+/// at most one entry, every signal blocked (a process must not die of a signal before it has its hands on the wheel).
+/// Gives back the pid, of a child that has executed the program.
+pub(crate) fn detached(
+    program: &Path,
+    arguments: &[&OsStr],
+    entry: Option<&OsStr>,
+    folder: &Path,
+    stdin: Option<BorrowedFd<'_>>,
+) -> io::Result<i32> {
     let program = text(program.as_os_str())?;
     let arguments: Vec<CString> = arguments.iter().map(|word| text(word)).collect::<io::Result<_>>()?;
     let entry = entry.map(text).transpose()?;
@@ -21,7 +28,7 @@ pub(crate) fn detached(program: &Path, arguments: &[&OsStr], entry: Option<&OsSt
     argv.push(ptr::null_mut());
     let mut envp: Vec<*mut libc::c_char> = entry.iter().map(|entry| entry.as_ptr().cast_mut()).collect();
     envp.push(ptr::null_mut());
-    let (actions, attributes) = (Actions::new(&folder)?, Attributes::new()?);
+    let (actions, attributes) = (Actions::new(&folder, stdin)?, Attributes::new()?);
     let mut pid = 0;
     // SAFETY: all pointers are to values that live until the call returns, the lists end with null, and the program
     // does not change what it is given.
@@ -51,7 +58,7 @@ fn answer(error: libc::c_int) -> io::Result<()> {
 struct Actions(MaybeUninit<libc::posix_spawn_file_actions_t>);
 
 impl Actions {
-    fn new(folder: &CString) -> io::Result<Self> {
+    fn new(folder: &CString, stdin: Option<BorrowedFd<'_>>) -> io::Result<Self> {
         let mut actions = MaybeUninit::uninit();
         // SAFETY: the place is valid for the write.
         answer(unsafe { libc::posix_spawn_file_actions_init(actions.as_mut_ptr()) })?;
@@ -61,6 +68,10 @@ impl Actions {
             let null = c"/dev/null".as_ptr();
             // SAFETY: `place` was initialised above; the path is copied.
             answer(unsafe { libc::posix_spawn_file_actions_addopen(place, number, null, libc::O_RDWR, 0) })?;
+        }
+        if let Some(stdin) = stdin {
+            // SAFETY: `place` was initialised above; the descriptor is open until the spawn is over.
+            answer(unsafe { libc::posix_spawn_file_actions_adddup2(place, stdin.as_raw_fd(), 0) })?;
         }
         // SAFETY: as above.
         answer(unsafe { libc::posix_spawn_file_actions_addchdir_np(place, folder.as_ptr()) })?;

@@ -218,6 +218,7 @@ mod tests {
             vars: 0,
             strings: 0,
             free_min: 5,
+            pty: spec::Size::new(80, 24),
         }
     }
 

@@ -304,6 +304,7 @@ fn may_repeat(request: &Request) -> bool {
         Request::List { .. }
         | Request::Show { .. }
         | Request::Wait { .. }
+        | Request::Resize { .. }
         | Request::Kill { .. }
         | Request::Release { .. }
         | Request::Inbox { .. }

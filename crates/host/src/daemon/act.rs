@@ -1,6 +1,7 @@
 //! What is done to the machine, after it was recorded: keepers are launched and poked, folders deleted.
 
 use std::io;
+use std::os::fd::AsFd;
 
 use ringback_core::id::TaskId;
 use ringback_core::outcome::StartError;
@@ -111,6 +112,7 @@ impl Daemon {
         folder::complete(&self.dir(id), asked.ok_or(io::ErrorKind::NotFound)?)?;
         // Before anything can be written into them: what a killed keeper leaves in a pipe is lost with its last holder.
         self.hold_pipes(id);
+        self.open_terminal(id)?;
         crash_point("daemon.after-complete");
         Ok(())
     }
@@ -120,7 +122,9 @@ impl Daemon {
         let name = id.to_string();
         let cgroup = self.cgroups.as_ref().ok().map(|cgroups| cgroups.of_task(&name));
         let work = if takeover { Work::TakeOver } else { Work::Start(cgroup.as_deref()) };
-        let pid = self.image.spawn(&self.dir(id), &name, work, keeper_point.map(AsRef::as_ref))?;
+        let point = keeper_point.map(AsRef::as_ref);
+        let terminal = self.lives.get(&id).and_then(|live| live.terminal.as_ref()).map(AsFd::as_fd);
+        let pid = self.image.spawn_with(&self.dir(id), &name, work, point, terminal)?;
         self.keepers.insert(pid, Kept { task: id, from_the_start: !takeover });
         self.hold(id, child(pid));
         Ok(())

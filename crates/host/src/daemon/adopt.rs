@@ -59,9 +59,10 @@ impl Daemon {
         if let Some((record, _)) = seen.as_ref().filter(|_| !lives) {
             // Keeper and daemon both died: only a living process of the task can have kept what was in its pipes.
             let open = matches!(record.phase, Phase::Started | Phase::Ended) && !record.output_complete;
-            let unheld = open && !identity::is_alive(record.main);
+            let alive = identity::is_alive(record.main);
             if let Some(live) = self.lives.get_mut(&id) {
-                live.unheld = unheld;
+                // What a terminal has shown is in a pipe that the command does not hold.
+                live.unheld = open && (!alive || live.row.asked.pty.is_some());
             }
         }
         let input = found(same_boot, lives, has_record, seen.map(|(_, sight)| sight));

@@ -38,6 +38,7 @@ impl Daemon {
             Request::Kill { ids, session, grace_ms } => self.ask_kill(to, caller, &ids, session, grace_ms),
             Request::Signal { ids, signal } => self.ask_signal(to, &ids, signal),
             Request::Send { id, data, eof } => self.ask_send(to, &id, data.into_vec(), eof),
+            Request::Resize { id, size } => self.ask_resize(to, &id, size),
             Request::Release { ids } => self.ask_release(to, &ids),
             Request::Wait { ids, any, timeout_ms, until } => self.ask_wait(to, caller, &ids, any, timeout_ms, until),
             Request::Inbox { after, wait_ms, limit } => {
@@ -83,7 +84,7 @@ impl Daemon {
         }
     }
 
-    fn say(&mut self, to: Token, say: Say) {
+    pub(super) fn say(&mut self, to: Token, say: Say) {
         self.round.tells.push(Tell { to, say });
     }
 

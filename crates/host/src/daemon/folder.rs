@@ -37,6 +37,8 @@ pub(super) const SCRIPT: &str = "script";
 pub(super) const STDIN: &str = "stdin";
 /// The FIFO that a command reports its progress to; a keeper that finds it gives it to the command.
 pub(super) const REPORTS: &str = "progress";
+/// What a terminal is called whose owner does not say: nearly every program and system knows it.
+const TERM: &str = "xterm-256color";
 
 /// The FIFOs that the command writes to.
 pub(super) fn pipes(split: bool) -> &'static [&'static str] {
@@ -69,6 +71,9 @@ pub(super) fn prepare(dir: &Path, about: &About<'_>, private: &Private) -> io::R
     set(&mut vars, "RINGBACK_SESSION", about.session);
     if about.asked.progress_fd {
         set(&mut vars, "RINGBACK_PROGRESS_FD", &spec::PROGRESS_FD.to_string());
+    }
+    if about.asked.pty.is_some() && !vars.iter().any(|var| var.starts_with(b"TERM=")) {
+        set(&mut vars, "TERM", TERM);
     }
     let head = head(about, private);
     task_files::write_spec(dir, &SpecIn { head, cwd: &about.asked.cwd, args: &args, vars: &vars })
@@ -159,7 +164,8 @@ fn head(about: &About<'_>, private: &Private) -> Head {
         task: about.id.bits(),
         leftovers,
         split: asked.split,
-        stdin: asked.stdin,
+        stdin: asked.stdin && asked.pty.is_none(),
+        pty: asked.pty.and_then(|size| spec::Size::new(size.columns, size.rows)),
         term_main_only: asked.term_main_only,
         umask: private.umask,
         nice: private.nice,

@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 use std::fs::File;
+use std::os::fd::OwnedFd;
 
 use mio::Token;
 use ringback_core::board::Ask;
@@ -25,6 +26,8 @@ pub(super) struct Live {
     pub main: Option<PidFd>,
     /// Readers of its pipes that never read: they keep what is in the pipe should the keeper be killed.
     pub idle: Vec<File>,
+    /// The master of its terminal: as long as anybody has it open, the terminal is not hung up.
+    pub terminal: Option<OwnedFd>,
     /// Whether its outcome was recorded and may be told.
     pub told: bool,
     /// Whether nobody held its pipes for a while: what was in them then is gone, and nobody knows how much.
@@ -84,6 +87,7 @@ impl Live {
             keeper: None,
             main: None,
             idle: Vec::new(),
+            terminal: None,
             unheld: false,
             stdin_closed: false,
             main_who: Who::default(),
@@ -160,6 +164,7 @@ impl Daemon {
         let held = self.lives.get(&id).is_none_or(|live| live.keeper.is_some());
         if !held && record.keeper.pid > 0 && record.phase != Phase::Closed && identity::is_alive(record.keeper) {
             self.hold(id, record.keeper);
+            self.take_terminal(id);
         }
         self.hold_main(id, record.main);
         self.begin_watch(id, record);
@@ -183,7 +188,10 @@ impl Daemon {
         let dir = self.dir(id);
         let room = self.has_room();
         let Some(live) = self.lives.get_mut(&id).filter(|live| live.idle.is_empty() && room) else { return };
-        let pipes = folder::pipes(live.row.asked.split).iter();
+        let asked = &live.row.asked;
+        // What is typed into a terminal is read by the keeper; else by the command itself.
+        let typed = asked.pty.map(|_| &folder::STDIN);
+        let pipes = folder::pipes(asked.split).iter().chain(typed);
         live.idle = pipes.filter_map(|pipe| files::open_fifo_idle(&dir.join(pipe)).ok()).collect();
         self.witnesses += live.idle.len();
     }

@@ -34,6 +34,7 @@ mod start;
 mod stdin;
 mod sweep;
 mod tell;
+mod terminal;
 mod troubles;
 mod unwritten;
 mod view;

@@ -76,7 +76,8 @@ impl Daemon {
 
     fn pack(&mut self, row: &Row) {
         let dir = self.dir(row.id);
-        let small = if row.asked.split || row.asked.command.cut { None } else { read_small(&dir) };
+        let has_more = row.asked.split || row.asked.command.cut || row.asked.pty.is_some();
+        let small = if has_more { None } else { read_small(&dir) };
         let Some((output, index)) = small else {
             self.round.records.push(Record::Pack { id: row.id, packed: None });
             return;

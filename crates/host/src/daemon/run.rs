@@ -198,7 +198,8 @@ impl Daemon {
             idle_ms: run.idle_timeout_ms,
             grace_ms: run.grace_ms.unwrap_or_else(|| ms(self.config.grace)),
             output_max: run.output_max.unwrap_or(self.config.max_output),
-            stdin: run.stdin,
+            stdin: run.stdin || run.pty.is_some(),
+            pty: run.pty,
             split: run.split,
             term_main_only: run.term_main_only,
             progress_fd: run.progress_fd,
@@ -239,6 +240,7 @@ fn check(run: &RunRequest) -> Result<(), Fault> {
             "leave the limit out for none".into(),
         ));
     }
+    super::terminal::check(run)?;
     if run.cwd.first() != Some(&b'/') {
         return Err(fault(
             "bad_cwd",
@@ -278,7 +280,7 @@ fn word<T: Default>(what: &str, text: &str, parse: fn(&str) -> Option<T>, words:
     })
 }
 
-fn fault(code: &str, message: String, hint: String) -> Fault {
+pub(super) fn fault(code: &str, message: String, hint: String) -> Fault {
     Fault { code: code.into(), message, hint: Some(hint).filter(|hint| !hint.is_empty()) }
 }
 

@@ -19,6 +19,8 @@ use super::tell::{Say, Tell};
 use super::{Daemon, Source};
 use crate::wire::{Fault, Reply};
 
+/// What ends the input at a terminal, unless its modes say otherwise (`VEOF`, termios(3)): `^D`.
+const END_OF_INPUT: u8 = 4;
 /// How many sends of one task may wait: more is a loop that does not look at its answers.
 const SENDS_MAX: usize = 256;
 /// How many bytes of all tasks may wait: two of the longest sends.
@@ -59,15 +61,16 @@ impl Feeds {
 
 impl Daemon {
     /// A client wants to write to the stdin of a task.
-    pub(super) fn ask_send(&mut self, to: Token, text: &str, data: Vec<u8>, eof: bool) -> Result<(), Fault> {
+    pub(super) fn ask_send(&mut self, to: Token, text: &str, mut data: Vec<u8>, eof: bool) -> Result<(), Fault> {
         let id = self.resolve(text)?;
         let Some(live) = self.lives.get(&id).filter(|live| live.row.facts.is_none()) else {
             return Err(closed(id, "it has ended", format!("`ringback show {id}` says how")));
         };
         if !live.row.asked.stdin {
-            let hint = "start it with `ringback run --stdin` to be able to send".to_owned();
+            let hint = "start it with `ringback run --stdin` or `--pty` to be able to send".to_owned();
             return Err(closed(id, "its stdin is not a pipe", hint));
         }
+        let is_terminal = live.row.asked.pty.is_some();
         let ended = live.stdin_closed || self.feeds.queues.get(&id).is_some_and(|queue| queue.ends);
         if ended {
             return Err(closed(id, "its stdin was closed", "an earlier `ringback send --eof` was the last".into()));
@@ -80,6 +83,10 @@ impl Daemon {
                 hint: Some(format!("nothing was sent; `ringback logs {id}` shows what it does")),
             });
         }
+        if eof && is_terminal {
+            data.push(END_OF_INPUT);
+        }
+        let eof = eof && !is_terminal;
         self.feeds.bytes += data.len();
         let queue = self.feeds.queues.entry(id).or_default();
         queue.ends = eof;

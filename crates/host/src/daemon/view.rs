@@ -9,7 +9,7 @@ use ringback_sys::{identity, process, signals};
 use serde_bytes::ByteBuf;
 
 use super::folder::{INDEX, OUTPUT, SCRIPT, pipes};
-use super::sight;
+use super::{sight, terminal};
 use crate::store::{Facts, Row, StoredCommand};
 use crate::wire::task::{CommandObject, OutputObject, Packed, SCHEMA, TaskObject, TimeoutsObject};
 
@@ -55,6 +55,7 @@ pub(super) fn task(row: &Row, dir: &Path, record: Option<&Record>, detail: Detai
         },
         ready: asked.ready.as_ref().map(|_| row.watch.ready),
         matches: (!asked.watch.is_empty() || !asked.watch_literal.is_empty()).then_some(row.watch.matches),
+        pty: asked.pty.map(|size| terminal::size_now(dir, detail).unwrap_or(size)),
         stdout_path: asked.split.then(|| shown(&dir.join("stdout"))),
         stderr_path: asked.split.then(|| shown(&dir.join("stderr"))),
         ..TaskObject::default()
@@ -125,7 +126,8 @@ fn ended(object: &mut TaskObject, facts: &Facts, live: bool, dir: &Path) {
             identity::is_alive(Who { pid: left.pid, start_ticks })
         });
         let open = object.leftovers.iter().filter(|_| !facts.output_complete);
-        object.output.open_by = open.map(|left| left.pid).filter(|pid| holds_output(*pid, dir)).collect();
+        let has_pty = object.pty.is_some();
+        object.output.open_by = open.map(|left| left.pid).filter(|pid| holds_output(*pid, dir, has_pty)).collect();
         object.output.bytes = fs::metadata(dir.join(OUTPUT)).map_or(facts.output_bytes, |meta| meta.len());
     }
 }
@@ -146,11 +148,13 @@ fn command(stored: &StoredCommand, dir: &Path, detail: Detail) -> CommandObject 
 }
 
 /// Whether a process may still write to the output of the task in `dir`. One whose descriptors we may not see may.
-fn holds_output(pid: i32, dir: &Path) -> bool {
+fn holds_output(pid: i32, dir: &Path, has_pty: bool) -> bool {
     let Ok(open) = fs::read_dir(format!("/proc/{pid}/fd")) else { return true };
     let pipes = [false, true].into_iter().flat_map(|split| pipes(split).iter().map(|pipe| dir.join(pipe)));
     let pipes: Vec<PathBuf> = pipes.collect();
-    open.flatten().any(|fd| fs::read_link(fd.path()).is_ok_and(|target| pipes.contains(&target)))
+    // The terminal of a task is not known by name here; a process of its tree that has one open has most likely this one.
+    let is_way_out = |target: PathBuf| pipes.contains(&target) || (has_pty && target.starts_with("/dev/pts"));
+    open.flatten().any(|fd| fs::read_link(fd.path()).is_ok_and(is_way_out))
 }
 
 /// One line for people: arguments quoted as a shell would read them, or the script's first line.

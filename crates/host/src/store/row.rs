@@ -7,7 +7,7 @@ use ringback_core::watch::Stand;
 use serde::{Deserialize, Serialize};
 use serde_bytes::ByteBuf;
 
-use crate::wire::task::{LeftoverObject, ReceiptObject, UsageObject};
+use crate::wire::task::{LeftoverObject, ReceiptObject, TerminalSize, UsageObject};
 
 /// One task.
 #[derive(Clone, Debug)]
@@ -63,8 +63,10 @@ pub struct Asked {
     pub grace_ms: u64,
     /// Cap of the output, bytes; 0 is none.
     pub output_max: u64,
-    /// stdin is a pipe.
+    /// stdin is a pipe or a terminal, to which can be sent.
     pub stdin: bool,
+    /// stdio is a terminal of this size at first.
+    pub pty: Option<TerminalSize>,
     /// stdout and stderr are told apart.
     pub split: bool,
     /// TERM goes to the main process only.

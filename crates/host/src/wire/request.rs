@@ -3,6 +3,8 @@
 use serde::{Deserialize, Serialize};
 use serde_bytes::ByteBuf;
 
+use super::task::TerminalSize;
+
 /// One frame from a client: who speaks, and what is asked.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Call {
@@ -81,14 +83,21 @@ pub enum Request {
         /// Signal number.
         signal: i32,
     },
-    /// Write to the stdin of a task; *blocks* while its pipe is full. → `Sent`
+    /// Write to the stdin or the terminal of a task; *blocks* while its pipe is full. → `Sent`
     Send {
         /// Id or unique prefix.
         id: String,
         /// What to write.
         data: ByteBuf,
-        /// Close stdin afterwards.
+        /// Close stdin afterwards; at a terminal, type what ends the input there (`^D`).
         eof: bool,
+    },
+    /// Give the terminal of a task this size. → `Tasks`
+    Resize {
+        /// Id or unique prefix.
+        id: String,
+        /// How large.
+        size: TerminalSize,
     },
     /// Turn awaited tasks into services. → `Tasks`
     Release {
@@ -238,6 +247,8 @@ pub struct RunRequest {
     pub output_max: Option<u64>,
     /// stdin is a pipe for `send`.
     pub stdin: bool,
+    /// stdio is a terminal of this size, and `send` types into it.
+    pub pty: Option<TerminalSize>,
     /// stdout and stderr are told apart.
     pub split: bool,
     /// TERM goes to the main process only.

@@ -63,6 +63,8 @@ pub struct TaskObject {
     pub timeouts: TimeoutsObject,
     /// Where the output is.
     pub output: OutputObject,
+    /// The present size of its terminal, where it has one.
+    pub pty: Option<TerminalSize>,
     /// stdout alone, for a split task.
     pub stdout_path: Option<String>,
     /// stderr alone, for a split task.
@@ -118,6 +120,21 @@ impl ProgressObject {
     pub const REPORTED: &str = "reported";
     /// An estimate.
     pub const USUAL_DURATION: &str = "usual_duration";
+}
+
+/// How large a terminal is, in characters.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct TerminalSize {
+    /// Characters in a row.
+    pub columns: u16,
+    /// Rows.
+    pub rows: u16,
+}
+
+impl TerminalSize {
+    /// What a terminal has where nobody says (the DEC VT100's).
+    pub const USUAL: Self = Self { columns: 80, rows: 24 };
 }
 
 /// Limits, milliseconds.

@@ -67,7 +67,7 @@ Start and look:
   wait         Wait until tasks have ended, and mirror their exit code
   kill         Stop tasks with everything they started
   inbox        Read the endings that this session has not heard
-  send         Write to the stdin of a task
+  send         Write to the stdin of a task, or type into its terminal
   retry        Run the command of an ended task again
   doctor       Check the home, the daemon and the machine
   demo         Show the main job on real processes, in a home of its own

@@ -11,13 +11,14 @@ use std::time::Duration;
 use clap::{Args, ValueEnum};
 use ringback_host::client::{Capture, Client, EnvMode};
 use ringback_host::quantity::millis;
-use ringback_host::wire::{ByteBuf, Command, FRAME_BYTES_MAX, Reply, Request, RunRequest, TaskObject};
+use ringback_host::wire::{ByteBuf, Command, FRAME_BYTES_MAX, Reply, Request, RunRequest, TaskObject, TerminalSize};
 use ringback_sys::birth;
 
 use super::door::{self, Door};
 use super::{follow, value, wait};
 use crate::explain::{Done, Failure};
 use crate::render::{clean, json, task as render};
+use crate::terminal;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -74,6 +75,11 @@ pub(crate) struct Run {
     /// Make stdin a pipe for `ringback send` instead of /dev/null; with -f it is fed from here
     #[arg(long)]
     stdin: bool,
+    /// Give it a terminal [default size: that of this one, else 80x24]; `ringback send` types into it
+    #[arg(long, value_name = "COLSxROWS", value_parser = terminal::parse_size, num_args = 0..=1, require_equals = true)]
+    #[arg(conflicts_with = "split")]
+    #[expect(clippy::option_option, reason = "clap reads an option whose value may be left out as this")]
+    pty: Option<Option<TerminalSize>>,
     /// Tell stdout and stderr apart (their order is then by arrival)
     #[arg(long)]
     split: bool,
@@ -238,6 +244,7 @@ impl Run {
             grace_ms: self.grace.map(millis),
             output_max: self.max_output,
             stdin: self.stdin,
+            pty: self.pty.map(|size| size.or_else(terminal::own_size).unwrap_or(TerminalSize::USUAL)),
             split: self.split,
             term_main_only: self.term == Term::Main,
             leftovers: word(&self.leftovers),

@@ -78,7 +78,8 @@ pub(super) const TOOLS: [Declared; 7] = [
     Declared {
         name: "send",
         title: "Write to stdin",
-        text: "Writes `text` to the stdin of a task that was run with stdin: true. A line needs its \\n.",
+        text: "Writes `text` to the stdin of a task that was run with stdin: true; a line needs its \\n. Into one with pty: true it \
+               types `text` (Enter is \\r), then `keys`.",
         input: send_input,
         hints: Hints::Writes,
     },
@@ -111,6 +112,7 @@ fn run_input() -> Value {
         "lease": {"enum": ["awaited", "service", "detached"]},
         "leftovers": {"enum": ["keep", "kill", "wait"], "description": "processes that outlive it"},
         "stdin": {"type": "boolean", "description": "open for send"},
+        "pty": {"type": ["boolean", "string"], "description": "a terminal, 80x24 or e.g. 120x40; send types into it"},
         "split": {"type": "boolean", "description": "label stdout and stderr"},
         "max_output": {"type": "string", "description": "disk cap, e.g. 1GiB"},
         "ready": {"type": "string", "description": "regex of a line, or tcp:PORT; noticed, and for wait"},
@@ -172,6 +174,7 @@ fn send_input() -> Value {
     let mut input = object(&json!({
         "id": string(),
         "text": string(),
+        "keys": {"type": "array", "items": {"type": "string"}, "description": "ctrl-c, enter, up, f5, alt-x, …; with pty"},
         "eof": {"type": "boolean", "description": "close stdin afterwards"},
         "session": string(),
     }));

@@ -2,8 +2,10 @@
 
 mod digest;
 mod marks;
+mod modes;
 pub(crate) mod progress;
 mod reports;
 
 pub(crate) use digest::{digest, findings};
 pub(crate) use marks::Marks;
+pub(crate) use modes::cursor_keys_are_application;

@@ -97,6 +97,15 @@ impl Home {
         id
     }
 
+    /// Kills the keeper of a task as a crash would.
+    pub(crate) fn kill_keeper(&self, id: &str) {
+        let folder = self.path("home").join("t").join(&id[..2]).join(id);
+        let record = ringback_sys::task_files::read_state(&folder).unwrap().unwrap();
+        let keeper = PidFd::open(record.keeper).unwrap();
+        keeper.signal(signals::SIGKILL).unwrap();
+        assert_eq!(poll(&[(keeper.as_fd(), For::Read)], Some(PATIENCE)).unwrap(), [true]);
+    }
+
     /// Kills the daemon as a crash would.
     pub(crate) fn kill_daemon(&self) {
         let status = self.say(&["daemon", "status", "--json"]).json();

@@ -10,6 +10,7 @@ mod json;
 mod logs;
 mod output;
 mod progress;
+mod pty;
 #[cfg(feature = "webhook")]
 mod sinks;
 mod stdin;

@@ -30,6 +30,11 @@ impl<'a> Writer<'a> {
         self.put(&[value]);
     }
 
+    /// Appends a 16-bit number.
+    pub fn u16(&mut self, value: u16) {
+        self.put(&value.to_le_bytes());
+    }
+
     /// Appends a 32-bit number.
     pub fn u32(&mut self, value: u32) {
         self.put(&value.to_le_bytes());
@@ -95,6 +100,11 @@ impl<'a> Reader<'a> {
     /// The next byte.
     pub fn u8(&mut self) -> u8 {
         self.take::<1>()[0]
+    }
+
+    /// The next 16-bit number.
+    pub fn u16(&mut self) -> u16 {
+        u16::from_le_bytes(self.take())
     }
 
     /// The next 32-bit number.

@@ -11,6 +11,7 @@
 //! | `requests`   | daemon, append only | keeper, when poked with `SIGUSR1` | [`request`] |
 //! | `receipt`    | keeper, whole or not at all (rename) | daemon | [`receipt`] |
 //! | `output.idx` | keeper, append only | readers | [`index`] |
+//! | `output.sizes` | keeper of a terminal, append only | readers | [`sizes`] |
 //! | `../../../news` | keepers, one hint per frame | daemon | [`news`] |
 
 pub mod bytes;
@@ -20,4 +21,5 @@ pub mod news;
 pub mod receipt;
 pub mod record;
 pub mod request;
+pub mod sizes;
 pub mod spec;

@@ -6,6 +6,7 @@
 use super::bytes::{Reader, Writer};
 use super::crc::crc32c;
 use super::record::{Cause, Who, from_byte};
+use super::spec::Size;
 
 /// Length of one entry, in bytes.
 pub const ENTRY_BYTES: usize = 64;
@@ -26,9 +27,11 @@ pub enum Ask {
     Witness = 3,
     /// For a keeper that took over: `who`, an orphan that the daemon has inherited, is of this tree.
     Adopt = 4,
+    /// Give the terminal `size`. (Keepers before it pass it over.)
+    Resize = 8,
 }
 
-from_byte!(Ask: Stop, Signal, CloseStdin, Witness, Adopt);
+from_byte!(Ask: Stop, Signal, CloseStdin, Witness, Adopt, Resize);
 
 /// One request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
@@ -45,6 +48,8 @@ pub struct Request {
     pub status: i32,
     /// Which process is adopted.
     pub who: Who,
+    /// How large the terminal is to be, for a resize.
+    pub size: Size,
 }
 
 impl Request {
@@ -59,6 +64,8 @@ impl Request {
         w.i32(self.status);
         w.i32(self.who.pid);
         w.u64(self.who.start_ticks);
+        w.u16(self.size.columns);
+        w.u16(self.size.rows);
         let crc = crc32c(&entry[4..]);
         entry[..4].copy_from_slice(&crc.to_le_bytes());
         entry
@@ -78,6 +85,7 @@ impl Request {
             grace_ms: r.u64(),
             status: r.i32(),
             who: Who { pid: r.i32(), start_ticks: r.u64() },
+            size: Size { columns: r.u16(), rows: r.u16() },
         })
     }
 }
@@ -91,7 +99,8 @@ mod tests {
         let request = Request { ask: Ask::Stop, cause: Cause::SessionEnd, grace_ms: 10_000, ..Request::default() };
         assert_eq!(Request::decode(&request.encode()), Some(request));
         let who = Who { pid: 4, start_ticks: u64::MAX };
-        let request = Request { ask: Ask::Adopt, signal: 15, status: -1, who, ..Request::default() };
+        let size = Size { columns: 132, rows: 50 };
+        let request = Request { ask: Ask::Adopt, signal: 15, status: -1, who, size, ..Request::default() };
         assert_eq!(Request::decode(&request.encode()), Some(request));
         assert_eq!(Request::decode(&[0; ENTRY_BYTES]), None);
     }

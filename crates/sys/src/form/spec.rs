@@ -75,6 +75,25 @@ pub struct Head {
     /// How many bytes stay free on the disk of the task folder: below that, what was kept of an output is thinned before
     /// more is written. 0 is no such floor; so say specs from before this field.
     pub free_min: u64,
+    /// stdio is a pseudo-terminal of this size, whose master the keeper finds as its own stdin. (Specs before this field
+    /// have zeros here, which is none.)
+    pub pty: Option<Size>,
+}
+
+/// How large a terminal is, in characters.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub struct Size {
+    /// Characters in a row; at least 1.
+    pub columns: u16,
+    /// Rows; at least 1.
+    pub rows: u16,
+}
+
+impl Size {
+    /// A size with nothing in it is none.
+    pub fn new(columns: u16, rows: u16) -> Option<Self> {
+        (columns > 0 && rows > 0).then_some(Self { columns, rows })
+    }
 }
 
 impl Default for Head {
@@ -98,6 +117,7 @@ impl Default for Head {
             vars: 0,
             strings: 0,
             free_min: 0,
+            pty: None,
         }
     }
 }
@@ -125,6 +145,9 @@ impl Head {
         w.u32(self.vars);
         w.u64(self.strings);
         w.u64(self.free_min);
+        let Size { columns, rows } = self.pty.unwrap_or_default();
+        w.u16(columns);
+        w.u16(rows);
         let crc = crc32c(&head[4..]);
         head[..4].copy_from_slice(&crc.to_le_bytes());
         head
@@ -147,6 +170,7 @@ impl Head {
             *limit = r.u64();
         }
         let (args, vars, strings, free_min) = (r.u32(), r.u32(), r.u64(), r.u64());
+        let pty = Size::new(r.u16(), r.u16());
         Some(Self {
             task,
             leftovers,
@@ -165,6 +189,21 @@ impl Head {
             vars,
             strings,
             free_min,
+            pty,
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_head_comes_back_as_it_went_and_one_without_a_terminal_has_none() {
+        let plain = Head { task: 7, stdin: true, grace_ms: 3, args: 2, ..Head::default() };
+        assert_eq!(Head::decode(&plain.encode()), Some(plain));
+        let terminal = Head { pty: Size::new(120, 40), ..plain };
+        assert_eq!(Head::decode(&terminal.encode()), Some(terminal));
+        assert_eq!((Size::new(0, 24), Size::new(80, 0)), (None, None));
     }
 }

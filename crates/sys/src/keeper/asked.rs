@@ -29,6 +29,7 @@ impl Keeper {
             Ask::CloseStdin => self.stdin = None,
             Ask::Witness => self.hear_witness(request.status),
             Ask::Adopt => self.hear_of_orphan(),
+            Ask::Resize => self.capture.resize(request.size, &mut self.ledger),
         }
     }
 

@@ -5,10 +5,11 @@ use core::ffi::CStr;
 use super::crash::crash;
 use super::gaps::Of;
 use super::ledger::Ledger;
+use super::pty::{Pty, Shown};
 use super::sink::{MOVE_MAX, Moved, Sink};
 use crate::form::index::{ENTRY_BYTES, Entry, INTERVAL_MS, Stream};
 use crate::form::record::Record;
-use crate::form::spec::Head;
+use crate::form::spec::{Head, Size};
 use crate::raw::{Errno, Fd, Result, file, poll, time};
 
 /// A pipe has this size at first (pipe(7)).
@@ -25,6 +26,8 @@ const DRAIN_MAX: u64 = 4 * MOVE_MAX as u64;
 /// Everything that output goes through.
 pub(super) struct Capture {
     fifos: [Option<Fifo>; 2],
+    /// The terminal that writes into the first FIFO.
+    pty: Option<Pty>,
     output: Sink,
     files: [Option<Sink>; 2],
     index: Index,
@@ -63,7 +66,39 @@ impl Capture {
         } else {
             [None, None]
         };
-        Ok(Self { fifos, output, files, index: Index::open()?, last_ms: record.last_output_mono_ms })
+        Ok(Self { fifos, pty: None, output, files, index: Index::open()?, last_ms: record.last_output_mono_ms })
+    }
+
+    /// Takes what this terminal shows, too.
+    pub(super) fn set_pty(&mut self, pty: Option<Pty>) {
+        self.pty = pty;
+    }
+
+    /// The command has ended; who else has its terminal may go on.
+    pub(super) fn let_go_of_pty(&mut self) {
+        if let Some(pty) = &mut self.pty {
+            pty.let_go();
+        }
+    }
+
+    /// Changes the size of the terminal, after what it has shown so far.
+    pub(super) fn resize(&mut self, size: Size, ledger: &mut Ledger) {
+        self.drain(ledger);
+        if let Some(pty) = &self.pty {
+            pty.resize(size, self.output.length());
+        }
+    }
+
+    /// What to wait for to type into the terminal.
+    pub(super) fn typed_slot(&self) -> poll::Slot {
+        self.pty.as_ref().map_or(poll::Slot::new(-1, poll::IN), Pty::typed_slot)
+    }
+
+    /// Types what was sent.
+    pub(super) fn type_in(&mut self) {
+        if let Some(pty) = &mut self.pty {
+            pty.type_in();
+        }
     }
 
     /// How many bytes have come so far.
@@ -84,14 +119,24 @@ impl Capture {
     /// What to wait for.
     pub(super) fn slots(&self) -> [poll::Slot; 2] {
         let number = |fifo: &Option<Fifo>| fifo.as_ref().filter(|fifo| !fifo.gone).map_or(-1, |fifo| fifo.fd.number());
-        self.fifos.each_ref().map(|fifo| poll::Slot::new(number(fifo), poll::IN))
+        let [first, second] = self.fifos.each_ref().map(|fifo| poll::Slot::new(number(fifo), poll::IN));
+        [first, self.pty.as_ref().map_or(second, Pty::shown_slot)]
     }
 
     /// Copies once from each FIFO that is ready.
     pub(super) fn take(&mut self, slots: [poll::Slot; 2], ledger: &mut Ledger) {
         for (at, slot) in slots.iter().enumerate() {
-            if slot.ready != 0 {
-                self.pull(at, slot.ready, ledger);
+            if slot.ready == 0 {
+                continue;
+            }
+            match &mut self.pty {
+                Some(pty) if at == 1 => {
+                    if pty.show() == Shown::Over {
+                        self.pty = None;
+                    }
+                    self.pull(0, poll::IN, ledger);
+                }
+                _ => drop(self.pull(at, slot.ready, ledger)),
             }
         }
     }

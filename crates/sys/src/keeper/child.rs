@@ -7,6 +7,7 @@ use super::crash::crash;
 use super::exec;
 use super::ledger::Ledger;
 use super::procfs;
+use super::pty;
 use super::spec_file::Spec;
 use crate::form::record::{Phase, Record, Step, Who};
 use crate::form::spec::{LIMIT_KEEP, PROGRESS_FD};
@@ -91,6 +92,9 @@ fn prepare(spec: &Spec) -> core::result::Result<(), (Step, Errno)> {
 /// waits for the next one instead of dying of SIGPIPE (fifo(7): Linux opens `O_RDWR` without waiting).
 fn stdio(spec: &Spec) -> Result<()> {
     use file::flag::{NOCTTY, RDONLY, RDWR};
+    if spec.head.pty.is_some() {
+        return pty::enter();
+    }
     let input = if spec.head.stdin { c"stdin" } else { c"/dev/null" };
     // The keeper holds a writer of `stdin`, so this does not wait.
     place(&file::open(input, RDONLY | NOCTTY)?, 0)?;

@@ -39,6 +39,7 @@ impl Keeper {
         self.tell_at_ms = record.ended_mono_ms + DRAIN_MS;
         self.look_again_at_ms = Some(self.tell_at_ms);
         self.main_over = true;
+        self.capture.let_go_of_pty();
         self.ledger.write();
         crash!("keeper.main-ended");
     }

@@ -15,6 +15,7 @@ mod ledger;
 mod members;
 mod news;
 mod procfs;
+mod pty;
 mod receipts;
 mod sink;
 mod spec_file;
@@ -109,7 +110,7 @@ impl Keeper {
         let [first, second] = self.capture.slots();
         let signals = poll::Slot::new(self.signals.number(), poll::IN);
         let news = poll::Slot::new(self.news.waits_for().unwrap_or(-1), poll::OUT);
-        let mut slots = [signals, first, second, news, self.watch_slot()];
+        let mut slots = [signals, first, second, news, self.watch_slot(), self.capture.typed_slot()];
         let timeout_ms = self.next_timer_ms().map(|at_ms| at_ms.saturating_sub(now_ms));
         let mut ready = poll::wait(&mut slots, Some(0));
         if ready == Ok(0) && timeout_ms != Some(0) {
@@ -123,13 +124,16 @@ impl Keeper {
     }
 
     #[inline(never)]
-    fn act_on(&mut self, slots: [poll::Slot; 5]) {
+    fn act_on(&mut self, slots: [poll::Slot; 6]) {
         if slots[3].ready != 0 {
             self.news.retry();
         }
         self.capture.take([slots[1], slots[2]], &mut self.ledger);
         if slots[4].ready != 0 {
             self.look_at_watched();
+        }
+        if slots[5].ready != 0 {
+            self.capture.type_in();
         }
         if slots[0].ready != 0 {
             self.clear_signals();

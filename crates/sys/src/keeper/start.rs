@@ -7,6 +7,7 @@ use super::crash::crash;
 use super::ledger::Ledger;
 use super::members::{By, COOKIE_BYTES, COOKIE_NAME_BYTES, Hold};
 use super::news::News;
+use super::pty::Pty;
 use super::spec_file::Spec;
 use super::takeover::Watched;
 use super::{Keeper, procfs};
@@ -89,7 +90,9 @@ fn start(id: &CStr, cgroup: Option<&CStr>, ledger: &mut Ledger) -> core::result:
         return Err((Step::Spec, Errno::EINVAL));
     }
     let signals = listen().map_err(|error| (Step::Fork, error))?;
-    let capture = Capture::open(&head, &mut ledger.record).map_err(|error| (Step::Stdio, error))?;
+    let mut capture = Capture::open(&head, &mut ledger.record).map_err(|error| (Step::Stdio, error))?;
+    let pty = head.pty.map(Pty::open).transpose().map_err(|error| (Step::Stdio, error))?;
+    capture.set_pty(pty);
     // Opened for both, which does not wait; a second open for writing alone then finds a reader.
     let both = stdin(&head, file::flag::RDWR).map_err(|error| (Step::Stdio, error))?;
     let made = cgroup.is_some_and(cgroup::make);

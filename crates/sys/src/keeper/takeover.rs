@@ -10,6 +10,7 @@ use super::crash::crash;
 use super::members::{By, Hold, Member, Members, Order};
 use super::news::News;
 use super::procfs;
+use super::pty::Pty;
 use super::spec_file::Spec;
 use super::start::{self, EXIT_NOT_NEEDED, EXIT_USAGE};
 use crate::form::receipt::Ended;
@@ -45,6 +46,8 @@ pub(super) fn begin(id: &CStr) -> Result<Keeper, i32> {
     start::introduce(&mut ledger);
     let signals = start::listen().map_err(|_| EXIT_USAGE)?;
     let mut capture = Capture::open(&head, &mut ledger.record).map_err(|_| EXIT_USAGE)?;
+    // Without it the kernel has hung the terminal up, and its session with it.
+    capture.set_pty(head.pty.and_then(|_| Pty::take_up()));
     capture.repair(&mut ledger);
     crash!("keeper.takeover-repaired");
     let open = !asked::done(&ledger.record, |request| request.ask == Ask::CloseStdin);
@@ -66,6 +69,7 @@ impl Keeper {
         let record = &self.ledger.record;
         if record.phase == Phase::Ended || record.witness != Witness::None {
             self.main_over = true;
+            self.capture.let_go_of_pty();
             self.tell_at_ms = time::mono_ms();
             self.look_at_tree();
             return;

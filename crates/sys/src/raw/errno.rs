@@ -11,6 +11,7 @@ impl Errno {
     pub(crate) const EPERM: Self = Self(1);
     pub(crate) const ENOENT: Self = Self(2);
     pub(crate) const EINTR: Self = Self(4);
+    pub(crate) const EIO: Self = Self(5);
     pub(crate) const ENOEXEC: Self = Self(8);
     pub(crate) const EAGAIN: Self = Self(11);
     pub(crate) const EACCES: Self = Self(13);
@@ -18,6 +19,7 @@ impl Errno {
     pub(crate) const ENODEV: Self = Self(19);
     pub(crate) const ENOTDIR: Self = Self(20);
     pub(crate) const EINVAL: Self = Self(22);
+    pub(crate) const ENOTTY: Self = Self(25);
     pub(crate) const ETXTBSY: Self = Self(26);
     pub(crate) const ENOSPC: Self = Self(28);
     pub(crate) const ENOSYS: Self = Self(38);

@@ -33,6 +33,11 @@ impl Fd {
         Self(number as i32)
     }
 
+    /// What this process was given as its stdin.
+    pub(crate) fn standard_input() -> Self {
+        Self(0)
+    }
+
     /// The number.
     pub(crate) fn number(&self) -> i32 {
         self.0
@@ -174,7 +179,7 @@ pub(crate) fn free(fd: &Fd) -> Option<u64> {
     (words[BLOCKS] > 0).then(|| words[AVAILABLE].saturating_mul(words[UNIT]))
 }
 
-/// Moves up to `most` bytes from a pipe into a file at `offset`, or to the position of a device, without waiting.
+/// Moves up to `most` bytes from a pipe into a file at `offset`, or between a pipe and a device, without waiting.
 ///
 /// Inside the kernel, so that a SIGKILL cannot fall between "read" and "written".
 pub(crate) fn splice(pipe: &Fd, to: &Fd, offset: Option<u64>, most: usize) -> Result<usize> {

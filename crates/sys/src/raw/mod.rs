@@ -18,6 +18,7 @@ pub(crate) mod memory;
 pub(crate) mod poll;
 pub(crate) mod process;
 pub(crate) mod signal;
+pub(crate) mod terminal;
 pub(crate) mod time;
 
 pub(crate) use errno::{Errno, Result};

@@ -5,6 +5,7 @@
 use std::ffi::OsStr;
 use std::fs::{self, File, OpenOptions};
 use std::io::{Read, Write};
+use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
@@ -128,7 +129,7 @@ impl Order {
         for name in pipes {
             fifo(&folder.join(name));
         }
-        if self.head.stdin {
+        if self.head.stdin || self.head.pty.is_some() {
             fifo(&folder.join("stdin"));
         }
         self.head.task = number(&self.id);
@@ -140,12 +141,14 @@ impl Order {
         fs::write(folder.join("requests"), b"").unwrap();
         let news = OpenOptions::new().read(true).write(true).custom_flags(NONBLOCK).open(home.path().join("news"));
         let held = if self.hold_output { pipes } else { &[] };
+        let terminal = self.head.pty.map(|_| ringback_sys::terminal::open_master().unwrap());
         let held = held
             .iter()
+            .chain(self.head.pty.map(|_| &"stdin"))
             .map(|name| OpenOptions::new().read(true).custom_flags(NONBLOCK).open(folder.join(name)).unwrap());
         let held = held.collect();
         let cgroup = self.in_cgroup.then(|| Cgroups::find(home.path()).unwrap().of_task(&self.id));
-        Task { id: self.id, home, folder, news: news.unwrap(), held, keeper: None, crash: self.crash, cgroup }
+        Task { id: self.id, home, folder, news: news.unwrap(), held, terminal, keeper: None, crash: self.crash, cgroup }
     }
 
     fn spec(&mut self) -> Vec<u8> {
@@ -181,6 +184,8 @@ pub struct Task {
     pub folder: PathBuf,
     news: File,
     held: Vec<File>,
+    /// The master of its terminal, as the daemon holds it.
+    pub terminal: Option<OwnedFd>,
     keeper: Option<i32>,
     crash: Option<String>,
     /// Where its cgroup is, if it is to have one.
@@ -219,7 +224,8 @@ impl Task {
     pub fn spawn_from(&mut self, image: &KeeperImage, takeover: bool) {
         let crash = self.crash.as_deref().map(OsStr::new);
         let work = if takeover { Work::TakeOver } else { Work::Start(self.cgroup.as_deref()) };
-        self.keeper = Some(image.spawn(&self.folder, &self.id, work, crash).unwrap());
+        let terminal = self.terminal.as_ref().map(AsFd::as_fd);
+        self.keeper = Some(image.spawn_with(&self.folder, &self.id, work, crash, terminal).unwrap());
     }
 
     /// The newest record.
@@ -301,6 +307,12 @@ impl Task {
     /// The output as text.
     pub fn text(&self) -> String {
         String::from_utf8(self.output()).unwrap()
+    }
+
+    /// Sends to its stdin, as the daemon does.
+    pub fn send(&self, bytes: &[u8]) {
+        let mut stdin = OpenOptions::new().write(true).open(self.folder.join("stdin")).unwrap();
+        stdin.write_all(bytes).unwrap();
     }
 
     /// Asks the keeper, without a poke.

@@ -7,7 +7,8 @@ use std::path::PathBuf;
 use ringback_core::spec::{IfRunning, Lease, Leftovers};
 use ringback_host::client::{Capture, EnvMode};
 use ringback_host::quantity::millis;
-use ringback_host::wire::{ByteBuf, Command, Reply, Request, RunRequest, TaskObject, Until};
+use ringback_host::wire::{ByteBuf, Command, Reply, Request, RunRequest, TaskObject, TerminalSize, Until};
+use serde_json::Value;
 
 use super::super::answer::Answer;
 use super::super::args::{Args, wrong};
@@ -15,6 +16,7 @@ use super::super::link::{Line, unexpected};
 use super::super::speaker::Speaker;
 use super::{Job, ended};
 use crate::explain::Failure;
+use crate::terminal;
 
 /// How long an answer waits for the end when nobody says otherwise: most commands of an agent are over by then.
 const WAIT_MS: u64 = 2000;
@@ -68,6 +70,7 @@ fn request(args: &mut Args) -> Result<RunRequest, Failure> {
         grace_ms: args.span("grace")?.map(millis),
         output_max: args.size("max_output")?,
         stdin: args.flag("stdin")?,
+        pty: pty(args)?,
         split: args.flag("split")?,
         leftovers: args.word("leftovers", Leftovers::WORDS)?,
         lease: args.word("lease", Lease::WORDS)?,
@@ -79,6 +82,20 @@ fn request(args: &mut Args) -> Result<RunRequest, Failure> {
         progress_ms: args.span("progress")?.map(millis),
         ..captured
     })
+}
+
+/// `true`, or a size like `120x40`.
+fn pty(args: &mut Args) -> Result<Option<TerminalSize>, Failure> {
+    match args.value("pty")? {
+        None | Some(Value::Bool(false)) => Ok(None),
+        Some(Value::Bool(true)) => Ok(Some(TerminalSize::USUAL)),
+        Some(Value::String(text)) => {
+            let size = terminal::parse_size(&text)
+                .map_err(|error| wrong(format!("`pty`: {error}"), "for example true, or \"120x40\"".to_owned()));
+            size.map(Some)
+        }
+        Some(other) => Err(wrong(format!("`pty` is {other}"), "for example true, or \"120x40\"".to_owned())),
+    }
 }
 
 fn command(args: &mut Args) -> Result<Command, Failure> {
@@ -120,7 +137,7 @@ fn capture(args: &mut Args) -> Result<Capture, Failure> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use serde_json::{Value, json};
+    use serde_json::json;
 
     fn check(values: &Value) -> Result<RunRequest, Failure> {
         let known = [
@@ -136,6 +153,7 @@ mod tests {
             "key",
             "stdin",
             "binding",
+            "pty",
         ];
         request(&mut Args::new("run", &known, values.as_object().unwrap().clone()).unwrap())
     }
@@ -161,6 +179,11 @@ mod tests {
         .unwrap();
         assert_eq!((all.timeout_ms, all.lease.as_str(), all.key.as_deref()), (Some(60_000), "service", Some("k")));
         assert_eq!(all.env, [ByteBuf::from(b"A=b".to_vec())]);
+        let pty = |value: Value| check(&json!({"command": "x", "pty": value})).map(|run| run.pty);
+        assert_eq!(pty(json!(true)).unwrap(), Some(TerminalSize::USUAL));
+        assert_eq!(pty(json!("120x40")).unwrap(), Some(TerminalSize { columns: 120, rows: 40 }));
+        assert_eq!(pty(json!(false)).unwrap(), None);
+        assert!(pty(json!(7)).is_err() && pty(json!("wide")).unwrap_err().message.contains("80x24"));
         assert!(all.stdin && *all.cwd == *b"/tmp" && all.binding.unwrap()["a"] == 1);
     }
 }

@@ -1,0 +1,110 @@
+//! Tasks with a terminal: what they are given, what is typed, how large it is, and who may die.
+
+use crate::home::{Home, Running};
+
+/// Waits until the output of a task has this text.
+fn shows(home: &Home, id: &str, text: &str) {
+    let mut stream = Running::start(home.client(&["logs", "-n", "all", "-f", id]));
+    loop {
+        let line = stream.line();
+        assert!(!line.is_empty(), "no {text:?} in {:?}", raw(home, id));
+        if line.contains(text) {
+            stream.press_ctrl_c();
+            stream.end();
+            return;
+        }
+    }
+}
+
+fn raw(home: &Home, id: &str) -> String {
+    home.say(&["logs", "--raw", id]).out
+}
+
+#[test]
+fn a_task_has_a_terminal_of_the_size_that_was_asked_for() {
+    let home = Home::new();
+    let id = home.ended(&["--pty", "-c", "stty size; echo $TERM; test -t 0 && test -t 1 && test -t 2"]);
+    let task = home.say(&["show", "--json", &id]).json();
+    assert_eq!((raw(&home, &id).as_str(), &task["exit_code"]), ("24 80\r\nxterm-256color\r\n", &0.into()), "{task:#}");
+    assert_eq!((&task["pty"]["columns"], &task["pty"]["rows"]), (&80.into(), &24.into()));
+    let id = home.ended(&["--pty=132x50", "-e", "TERM=vt100", "-c", "stty size; echo $TERM"]);
+    assert_eq!(raw(&home, &id), "50 132\r\nvt100\r\n");
+    assert_eq!(home.say(&["logs", "--rendered", &id]).out, "50 132\nvt100\n");
+    assert!(home.say(&["show", "--json", &home.ended(&["true"])]).json()["pty"].is_null());
+}
+
+#[test]
+fn text_keys_and_sizes_reach_the_terminal() {
+    let home = Home::new();
+    let script = "trap 'echo int' INT; read a; echo \"<$a>\"; trap 'stty size' WINCH; echo ready; cat -v; exit 7";
+    let id = home.run(&["--pty", "-c", script]);
+    home.say(&["send", &id, "two", "words"]);
+    shows(&home, &id, "<two words>");
+    shows(&home, &id, "ready");
+    let said = home.say(&["send", "--resize", "100x30", &id]);
+    assert_eq!(said.code, Some(0), "{said:?}");
+    // The escape character comes out as `^[`.
+    home.say(&["send", &id, "x", "-k", "up,alt-y", "--key", "enter"]);
+    shows(&home, &id, "x^[[A^[y");
+    let said = home.say(&["send", "--json", &id, "--eof"]).json();
+    assert_eq!(said["bytes"], 1, "{said}");
+    assert_eq!(home.say(&["wait", &id]).code, Some(7));
+    // The trap runs when cat(1) has ended.
+    assert!(raw(&home, &id).contains("30 100"), "{:?}", raw(&home, &id));
+    assert_eq!(home.say(&["show", "--json", &id]).json()["pty"]["columns"], 100);
+}
+
+#[test]
+fn ctrl_c_interrupts() {
+    let home = Home::new();
+    let id = home.run(&["--pty", "-c", "echo up; exec sleep 1000"]);
+    shows(&home, &id, "up");
+    home.say(&["send", &id, "--key", "ctrl-c"]);
+    assert_eq!(home.say(&["wait", &id]).code, Some(130));
+}
+
+#[test]
+fn arrows_are_those_that_the_program_asked_for() {
+    let home = Home::new();
+    let id = home.run(&["--pty", "-c", "printf '\\033[?1h'; echo ready; cat -v"]);
+    shows(&home, &id, "ready");
+    home.say(&["send", &id, "--key", "up,enter"]);
+    shows(&home, &id, "^[OA");
+}
+
+#[test]
+fn what_has_no_terminal_says_so() {
+    let home = Home::new();
+    let id = home.run(&["--stdin", "cat"]);
+    for args in [&["send", &id, "--key", "ctrl-c"][..], &["send", &id, "--resize", "80x24"]] {
+        let said = home.say(args);
+        assert_eq!(said.code, Some(125), "{said:?}");
+        assert!(said.err.contains("has no terminal") && said.err.contains("--pty"), "{said:?}");
+    }
+    let said = home.say(&["run", "--pty", "--split", "true"]);
+    assert_eq!(said.code, Some(2), "{said:?}");
+    let said = home.say(&["run", "--pty=0x9", "true"]);
+    assert!(said.code == Some(2) && said.err.contains("80x24"), "{said:?}");
+    let said = home.say(&["send", &id, "--key", "hyper-x"]);
+    assert!(said.code == Some(2) && said.err.contains("ctrl-c"), "{said:?}");
+}
+
+#[test]
+fn a_terminal_outlives_daemon_and_keeper() {
+    let home = Home::new();
+    let id = home.run(&["--pty", "-c", "while read word; do echo \"got $word\"; done; exit 5"]);
+    home.say(&["send", &id, "one"]);
+    shows(&home, &id, "got one");
+    home.kill_daemon();
+    home.say(&["send", &id, "two"]);
+    shows(&home, &id, "got two");
+    // The daemon that came after it takes the terminal from the keeper, so it is not hung up with the keeper.
+    home.kill_keeper(&id);
+    home.say(&["send", &id, "three"]);
+    shows(&home, &id, "got three");
+    home.say(&["send", &id, "--eof"]);
+    assert_eq!(home.say(&["wait", &id]).code, Some(5));
+    let said: Vec<String> = raw(&home, &id).lines().filter(|line| line.starts_with("got")).map(str::to_owned).collect();
+    assert_eq!(said, ["got one", "got two", "got three"]);
+    assert_eq!(home.say(&["show", "--json", &id]).json()["output"]["complete"], true);
+}
