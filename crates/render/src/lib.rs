@@ -14,6 +14,7 @@ pub mod digest;
 mod fold;
 pub mod junit;
 pub mod lines;
+mod modes;
 mod progress;
 pub mod recognise;
 mod render;
@@ -23,5 +24,7 @@ mod terminal;
 pub mod text;
 
 pub use digest::{Digest, Digester, Verdict};
+pub use modes::Modes;
 pub use progress::Progress;
 pub use render::{Line, Options, Renderer, render_all};
+pub use screen::Picture;

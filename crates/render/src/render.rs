@@ -4,7 +4,7 @@ use std::fmt;
 
 use crate::character::is_plain;
 use crate::progress::Progress;
-use crate::screen::Screen;
+use crate::screen::{Picture, Screen};
 use crate::terminal::Terminal;
 
 /// How output is rendered.
@@ -103,6 +103,16 @@ impl Renderer {
     /// The text of the row in which the cursor is: of a program that redraws, its last picture.
     pub fn current(&self) -> String {
         self.screen.current()
+    }
+
+    /// What the terminal shows now.
+    pub fn picture(&self) -> Picture {
+        self.screen.picture()
+    }
+
+    /// The terminal has another size from here on, if it had one at all.
+    pub fn resize(&mut self, columns: u16, rows: u16, out: &mut dyn FnMut(Line<'_>)) {
+        self.screen.resize(usize::from(columns), usize::from(rows), out);
     }
 
     /// What the command last said about its progress by a terminal sequence.

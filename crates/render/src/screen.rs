@@ -1,5 +1,7 @@
 //! The last rows of a terminal, where a program can still paint over what it wrote; rows that leave the top are final.
 
+mod region;
+
 use std::collections::VecDeque;
 use std::fmt::Write as _;
 
@@ -100,6 +102,19 @@ impl Row {
     }
 }
 
+/// What a terminal shows at one moment.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Picture {
+    /// The rows from the top, without the spaces at their ends; rows below the last that was written to are left out.
+    pub rows: Vec<String>,
+    /// The row of the cursor, from 0.
+    pub row: usize,
+    /// The column of the cursor, from 0.
+    pub column: usize,
+    /// Whether it is the second screen, of a full-screen program.
+    pub is_alternate: bool,
+}
+
 /// Rows, a cursor, and what is done to them.
 #[derive(Debug)]
 pub(crate) struct Screen {
@@ -112,6 +127,8 @@ pub(crate) struct Screen {
     saved: (usize, usize),
     line: u64,
     is_alternate: bool,
+    /// First and last row of what scrolls, if that is not the whole screen.
+    region: Option<(usize, usize)>,
     fold: Fold,
     /// A final line that goes on in the next row.
     joined: String,
@@ -131,6 +148,7 @@ impl Screen {
             saved: (0, 0),
             line: options.first_line,
             is_alternate: false,
+            region: None,
             fold: Fold::new(options.fold),
             joined: String::new(),
             joined_beyond: 0,
@@ -252,6 +270,9 @@ impl Screen {
 
     /// Down one row; at the bottom everything moves up.
     pub(crate) fn down_or_new(&mut self, out: &mut dyn FnMut(Line<'_>)) {
+        if self.scrolls_region(out) {
+            return;
+        }
         if self.row + 1 < self.rows.len() {
             self.row += 1;
             return;
@@ -364,28 +385,8 @@ impl Screen {
         if to_alternate != self.is_alternate {
             self.finish_screen(out);
             self.is_alternate = to_alternate;
+            self.region = None;
         }
-    }
-
-    pub(crate) fn insert_rows(&mut self, count: usize) {
-        for _ in 0..count.min(self.height - self.row) {
-            self.rows.insert(self.row, Row { number: self.line, ..Row::default() });
-        }
-        self.rows.truncate(self.height);
-    }
-
-    pub(crate) fn delete_rows(&mut self, count: usize) {
-        let end = self.row.saturating_add(count).min(self.rows.len());
-        self.rows.drain(self.row..end);
-        self.go_to_row(self.row);
-    }
-
-    /// Moves everything up, as at the bottom of the screen.
-    pub(crate) fn scroll_up(&mut self, count: usize, out: &mut dyn FnMut(Line<'_>)) {
-        for _ in 0..count.min(self.rows.len()) {
-            self.take_top(out);
-        }
-        self.go_to_row(self.row);
     }
 
     pub(crate) fn insert_cells(&mut self, count: usize) {
@@ -414,6 +415,17 @@ impl Screen {
     pub(crate) fn erase_cells(&mut self, count: usize) {
         let column = self.column;
         self.rows[self.row].blank(column, column.saturating_add(count));
+    }
+
+    /// The rows as they stand, and where the cursor is.
+    pub(crate) fn picture(&self) -> Picture {
+        let text = |row: &Row| {
+            let mut text = String::new();
+            row.append_to(&mut text);
+            text
+        };
+        let rows = self.rows.iter().map(text).collect();
+        Picture { rows, row: self.row, column: self.column, is_alternate: self.is_alternate }
     }
 
     fn start_over(&mut self) {

@@ -68,7 +68,7 @@ impl Perform for Terminal<'_> {
             (b"", b'8') => self.screen.restore_cursor(),
             (b"", b'D') => self.screen.down_or_new(self.out),
             (b"", b'E') => self.screen.next_row(self.out),
-            (b"", b'M') => self.screen.up(1),
+            (b"", b'M') => self.screen.up_or_new(),
             (b"", b'c') => {
                 self.screen.switch_screen(false, self.out);
                 self.screen.finish_screen(self.out);
@@ -117,6 +117,8 @@ impl Terminal<'_> {
             '@' => screen.insert_cells(count),
             'X' => screen.erase_cells(count),
             'S' => screen.scroll_up(count, self.out),
+            'T' if second == 0 => screen.scroll_down(count),
+            'r' => screen.set_region(count - 1, usize::from(if second == 0 { u16::MAX } else { second }) - 1),
             's' => screen.save_cursor(),
             'u' => screen.restore_cursor(),
             'b' => {

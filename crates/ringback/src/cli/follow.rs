@@ -123,7 +123,7 @@ fn step_aside(output: Option<&Output>, at: u64, bar: &mut Option<Bar>) -> Result
 }
 
 /// Prints what has come since.
-fn copy(
+pub(super) fn copy(
     task: &TaskObject,
     output: &mut Option<Output>,
     at: &mut u64,
@@ -141,7 +141,7 @@ fn copy(
     Ok(())
 }
 
-fn say_ended(door: Door, printer: &mut Printer<'_>, ended: &TaskObject) -> Result<(), Failure> {
+pub(super) fn say_ended(door: Door, printer: &mut Printer<'_>, ended: &TaskObject) -> Result<(), Failure> {
     printer.event(json!({ "event": "ended", "task": documents::task(ended) }))?;
     printer.flush()?;
     door.note(&format!("{} {}", ended.id, render::verdict(ended)));
