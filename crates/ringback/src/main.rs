@@ -16,7 +16,8 @@ use std::process::ExitCode;
 
 fn main() -> ExitCode {
     // Where the keeper could not be built as a program of its own, this one is called by its name.
-    match ringback_sys::launch::keep_if_called_keeper() {
+    let called = ringback_sys::launch::keep_if_called_keeper().or_else(ringback_sys::terminal::guard_if_called_guard);
+    match called {
         Some(code) => u8::try_from(code).map_or(ExitCode::FAILURE, ExitCode::from),
         None => cli::main(),
     }

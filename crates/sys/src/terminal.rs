@@ -1,8 +1,12 @@
 //! Pseudo-terminals as the daemon holds them, and the terminal of a person as a door uses it.
 
 use std::{
-    io,
-    os::fd::{AsFd, OwnedFd},
+    io::{self, Read as _, Write as _},
+    os::{
+        fd::{AsFd, BorrowedFd, OwnedFd},
+        unix::{net::UnixStream, process::CommandExt as _},
+    },
+    process::{Child, Command, Stdio},
 };
 
 use rustix::{
@@ -11,7 +15,10 @@ use rustix::{
     termios::{self, OptionalActions, Termios, Winsize},
 };
 
-use crate::{form::spec::Size, pidfd::PidFd};
+use crate::{form::spec::Size, pidfd::PidFd, process, signals};
+
+/// What the process is called that watches over a terminal.
+const GUARD_NAME: &str = "ringback-guard";
 
 /// Opens the master of a new pseudo-terminal (`/dev/ptmx`, pts(4)); nobody has the other side open yet.
 ///
@@ -57,10 +64,68 @@ impl Modes {
         Self(raw)
     }
 
-    /// Gives them to a terminal, once it has shown what was written.
+    /// Gives them to a terminal.
     pub fn set(&self, fd: impl AsFd) -> io::Result<()> {
-        Ok(termios::tcsetattr(fd, OptionalActions::Drain, &self.0)?)
+        Ok(termios::tcsetattr(fd, OptionalActions::Now, &self.0)?)
     }
+}
+
+/// Another process, which gives a terminal its modes back should this one die before it has done so itself.
+#[derive(Debug)]
+pub struct Guard {
+    line: UnixStream,
+    child: Child,
+}
+
+impl Guard {
+    /// Starts it, and comes back when it knows the present modes. `undo` is what it then writes to the terminal, too.
+    ///
+    /// For a program whose first line is [`guard_if_called_guard`].
+    pub fn start(terminal: BorrowedFd<'_>, undo: &str) -> io::Result<Self> {
+        let (line, theirs) = UnixStream::pair()?;
+        let terminal = Stdio::from(terminal.try_clone_to_owned()?);
+        let mut command = Command::new(std::env::current_exe()?);
+        command.arg0(GUARD_NAME).arg(undo).env_clear().stdin(OwnedFd::from(theirs)).stdout(terminal);
+        let child = command.stderr(Stdio::null()).spawn()?;
+        // Our copy of its end goes with the command: if it dies, the read ends.
+        drop(command);
+        let mut guard = Self { line, child };
+        guard.line.read_exact(&mut [0])?;
+        Ok(guard)
+    }
+
+    /// Nothing is left to guard.
+    pub fn release(mut self) -> io::Result<()> {
+        self.line.write_all(&[0])?;
+        self.child.wait().map(drop)
+    }
+}
+
+/// Guards a terminal and gives the exit code, if this program was called to do that; nothing otherwise.
+pub fn guard_if_called_guard() -> Option<i32> {
+    let mut arguments = std::env::args_os();
+    if arguments.next().is_none_or(|name| name != GUARD_NAME) {
+        return None;
+    }
+    let undo = arguments.next().unwrap_or_default();
+    Some(i32::from(guard(undo.as_encoded_bytes()).is_err()))
+}
+
+fn guard(undo: &[u8]) -> io::Result<()> {
+    // What ends a whole job or a whole terminal must not end its guard; and one from another session may set modes.
+    signals::block_all()?;
+    process::set_own_session()?;
+    let terminal = io::stdout();
+    let modes = Modes::of(&terminal)?;
+    let mut line = UnixStream::from(io::stdin().as_fd().try_clone_to_owned()?);
+    line.write_all(&[0])?;
+    if matches!(line.read(&mut [0]), Ok(1)) {
+        return Ok(());
+    }
+    modes.set(&terminal)?;
+    let mut terminal = terminal.lock();
+    terminal.write_all(undo)?;
+    terminal.flush()
 }
 
 #[cfg(test)]
@@ -86,8 +151,8 @@ mod tests {
     #[test]
     fn the_master_of_a_process_is_taken_from_it_and_something_else_is_not() {
         let master = open_master().unwrap();
-        let sleeper = |stdin: std::process::Stdio| std::process::Command::new("sleep").arg("60").stdin(stdin).spawn();
-        for (stdin, is_there) in [(std::process::Stdio::from(master), true), (std::process::Stdio::null(), false)] {
+        let sleeper = |stdin: Stdio| Command::new("sleep").arg("60").stdin(stdin).spawn();
+        for (stdin, is_there) in [(Stdio::from(master), true), (Stdio::null(), false)] {
             let mut child = sleeper(stdin).unwrap();
             let who = crate::identity::who(i32::try_from(child.id()).unwrap()).unwrap();
             let taken = master_of(&PidFd::open(who).unwrap());

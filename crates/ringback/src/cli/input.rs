@@ -1,10 +1,10 @@
-//! Our own stdin, handed on to that of a task: for `run -f --stdin`.
+//! Our own stdin, handed on to that of a task: for `run -f --stdin` and `attach`.
 //!
 //! Bytes go into the task's pipe directly, as its output is read from the file: the daemon may die meanwhile. Only
 //! that the command has started, and that no more will come, are matters of the daemon.
 
 use std::fs::File;
-use std::io::{self, Read as _, Write as _};
+use std::io::{self, IsTerminal as _, Read as _, Write as _};
 use std::mem;
 use std::os::fd::{AsFd as _, BorrowedFd};
 use std::path::{Path, PathBuf};
@@ -27,6 +27,50 @@ pub(super) struct Input {
     pipe: PathBuf,
     stdin: File,
     step: Step,
+    chord: Option<Chord>,
+    /// Whether anything was read.
+    has_read: bool,
+    /// Whether an end before the first byte is handed on: `/dev/null` has nothing to say about the task.
+    hands_on_empty: bool,
+}
+
+/// Keys that mean us and not the task.
+pub(super) struct Chord {
+    keys: Vec<u8>,
+    /// How many of them were pressed so far.
+    held: usize,
+}
+
+impl Chord {
+    /// These keys, in this order.
+    pub(super) fn new(keys: Vec<u8>) -> Option<Self> {
+        (!keys.is_empty()).then_some(Self { keys, held: 0 })
+    }
+
+    /// Takes the bytes that were typed, and leaves those that are the task's; whether the chord is complete.
+    fn take(&mut self, typed: &mut Vec<u8>) -> bool {
+        let mut own = Vec::with_capacity(typed.len());
+        for byte in mem::take(typed) {
+            if byte == self.keys[self.held] {
+                self.held += 1;
+                if self.held == self.keys.len() {
+                    *typed = own;
+                    return true;
+                }
+                continue;
+            }
+            own.extend_from_slice(&self.keys[..self.held]);
+            self.held = usize::from(byte == self.keys[0]);
+            if self.held == 0 {
+                own.push(byte);
+            } else if self.keys.len() == 1 {
+                *typed = own;
+                return true;
+            }
+        }
+        *typed = own;
+        false
+    }
 }
 
 /// How far it is.
@@ -41,6 +85,8 @@ enum Step {
     Closing(Client),
     /// Nothing more is done.
     Over,
+    /// The chord was pressed.
+    Detached,
 }
 
 impl Input {
@@ -48,9 +94,56 @@ impl Input {
     pub(super) fn start(task: &TaskObject, session: &str) -> Result<Self, Failure> {
         let pipe = Path::new(&task.output.path).with_file_name("stdin");
         let stdin = File::from(io::stdin().as_fd().try_clone_to_owned()?);
-        let mut input = Self { id: task.id.clone(), session: session.to_owned(), pipe, stdin, step: Step::Over };
+        let mut input = Self {
+            id: task.id.clone(),
+            session: session.to_owned(),
+            pipe,
+            stdin,
+            step: Step::Over,
+            chord: None,
+            has_read: false,
+            hands_on_empty: true,
+        };
         input.step = Step::Starting(input.ask(false)?);
         Ok(input)
+    }
+
+    /// The same for somebody who looks on: a stdin with nothing in it is not handed on, and this chord is for us.
+    pub(super) fn of_viewer(task: &TaskObject, session: &str, chord: Option<Chord>) -> Result<Self, Failure> {
+        let hands_on_empty = io::stdin().is_terminal();
+        Ok(Self { chord, hands_on_empty, ..Self::start(task, session)? })
+    }
+
+    /// Whether a task takes input at all.
+    pub(super) fn is_taken_by(task: &TaskObject) -> bool {
+        !task.has_ended() && Path::new(&task.output.path).with_file_name("stdin").exists()
+    }
+
+    /// Whether the chord was pressed.
+    pub(super) fn has_detached(&self) -> bool {
+        matches!(self.step, Step::Detached)
+    }
+
+    /// Our stdin, while the task does not take what was typed: the chord is heard all the same.
+    pub(super) fn awaited_besides(&self) -> Option<(BorrowedFd<'_>, For)> {
+        match &self.step {
+            Step::Writing { data, .. } if self.chord.is_some() && data.len() < BLOCK_BYTES => {
+                Some((self.stdin.as_fd(), For::Read))
+            }
+            _ => None,
+        }
+    }
+
+    /// More was typed than the task takes.
+    pub(super) fn read_besides(&mut self) -> Result<(), Failure> {
+        let Step::Writing { pipe, mut data, done } = mem::replace(&mut self.step, Step::Over) else { return Ok(()) };
+        let mut more = vec![0; BLOCK_BYTES];
+        let count = self.stdin.read(&mut more)?;
+        more.truncate(count);
+        let is_over = self.chord.as_mut().is_some_and(|chord| chord.take(&mut more));
+        data.extend(more);
+        self.step = if is_over { Step::Detached } else { Step::Writing { pipe, data, done } };
+        Ok(())
     }
 
     /// What is waited for, if there is something to wait for.
@@ -59,7 +152,7 @@ impl Input {
             Step::Starting(client) | Step::Closing(client) => Some((client.as_fd(), For::Read)),
             Step::Reading(_) => Some((self.stdin.as_fd(), For::Read)),
             Step::Writing { pipe, .. } => Some((pipe.as_fd(), For::Write)),
-            Step::Over => None,
+            Step::Over | Step::Detached => None,
         }
     }
 
@@ -81,6 +174,7 @@ impl Input {
                 Ok(Some(_)) | Err(_) => Step::Over,
             },
             Step::Over => Step::Over,
+            Step::Detached => Step::Detached,
         };
         Ok(())
     }
@@ -89,10 +183,14 @@ impl Input {
         let mut data = vec![0; BLOCK_BYTES];
         match self.stdin.read(&mut data) {
             // A pipe that we hold open has no end.
+            Ok(0) if !self.has_read && !self.hands_on_empty => return Ok(Step::Over),
             Ok(0) => drop(pipe),
             Ok(count) => {
+                self.has_read = true;
                 data.truncate(count);
-                return Ok(write(pipe, data, 0));
+                let is_over = self.chord.as_mut().is_some_and(|chord| chord.take(&mut data));
+                let step = write(pipe, data, 0);
+                return Ok(if is_over { Step::Detached } else { step });
             }
             Err(error) if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted) => {
                 return Ok(Step::Reading(pipe));
@@ -123,4 +221,31 @@ fn write(mut pipe: File, data: Vec<u8>, mut done: usize) -> Step {
         }
     }
     Step::Reading(pipe)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn pressed(keys: &[u8], typed: &[&[u8]]) -> (Vec<u8>, bool) {
+        let mut chord = Chord::new(keys.to_vec()).unwrap();
+        let mut own = Vec::new();
+        for piece in typed {
+            let mut piece = piece.to_vec();
+            let is_over = chord.take(&mut piece);
+            own.extend(piece);
+            if is_over {
+                return (own, true);
+            }
+        }
+        (own, false)
+    }
+
+    #[test]
+    fn a_chord_is_heard_and_half_of_one_is_the_tasks() {
+        assert_eq!(pressed(b"\x1d", &[b"ab", b"c\x1dd"]), (b"abc".to_vec(), true));
+        assert_eq!(pressed(b"\x10\x11", &[b"a\x10", b"\x11"]), (b"a".to_vec(), true));
+        assert_eq!(pressed(b"\x10\x11", &[b"\x10x\x10\x10\x11"]), (b"\x10x\x10".to_vec(), true));
+        assert_eq!(pressed(b"\x10\x11", &[b"\x10y"]), (b"\x10y".to_vec(), false));
+    }
 }

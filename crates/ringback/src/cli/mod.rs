@@ -1,6 +1,7 @@
 //! The command line: one file per verb.
 
 mod ack;
+mod attach;
 mod bar;
 mod completions;
 mod daemon;
@@ -68,6 +69,7 @@ Start and look:
   kill         Stop tasks with everything they started
   inbox        Read the endings that this session has not heard
   send         Write to the stdin of a task, or type into its terminal
+  attach       Go to the terminal of a task; leave it with ctrl-], and it runs on
   retry        Run the command of an ended task again
   doctor       Check the home, the daemon and the machine
   demo         Show the main job on real processes, in a home of its own
@@ -126,6 +128,7 @@ enum Verb {
     Kill(kill::Kill),
     Inbox(inbox::Inbox),
     Send(send::Send),
+    Attach(attach::Attach),
     Retry(retry::Retry),
     Doctor(doctor::Doctor),
     Demo(demo::Demo),
@@ -187,6 +190,7 @@ fn perform(verb: Verb, door: Door) -> Done {
         Verb::Kill(kill) => kill.perform(door),
         Verb::Inbox(inbox) => inbox.perform(door),
         Verb::Send(send) => send.perform(door),
+        Verb::Attach(attach) => attach.perform(door),
         Verb::Retry(retry) => retry.perform(door),
         Verb::Doctor(doctor) => doctor.perform(door),
         Verb::Demo(demo) => demo.perform(door),

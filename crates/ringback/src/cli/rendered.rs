@@ -9,7 +9,7 @@ use ringback_host::wire::TaskObject;
 use ringback_render::{Line, Options, Renderer};
 
 use super::value::LineRange;
-use crate::output::Marks;
+use crate::output::{Marks, Sizes};
 use crate::render::clean;
 
 /// With -n, how many raw lines more than asked for are rendered at first: some are redraws of others.
@@ -82,7 +82,7 @@ impl Selection {
     ) -> io::Result<()> {
         let Some(count) = self.tail else {
             let Some((range, first_line)) = self.range(task, output)? else { return Ok(()) };
-            return self.run(output, range, first_line, sink);
+            return self.run(&Sizes::of(task), output, range, first_line, sink);
         };
         for line in self.last(task, output, usize::try_from(count).unwrap_or(usize::MAX))? {
             sink(line)?;
@@ -118,7 +118,7 @@ impl Selection {
             let start = if is_filtered { self.from } else { output.tail_start(raw_lines, length)?.max(self.from) };
             let first_line = if self.numbers { Marks::open(task, output)?.line_at(output, start)? } else { 1 };
             let mut last = VecDeque::new();
-            self.run(output, start..length, first_line, &mut |line| {
+            self.run(&Sizes::of(task), output, start..length, first_line, &mut |line| {
                 last.push_back(line);
                 if last.len() > count {
                     last.pop_front();
@@ -134,23 +134,36 @@ impl Selection {
 
     fn run(
         &self,
+        sizes: &Sizes,
         output: &mut Output,
         range: std::ops::Range<u64>,
         first_line: u64,
         sink: &mut dyn FnMut(Printed) -> io::Result<()>,
     ) -> io::Result<()> {
-        let options = |first_line| Options { first_line, ..Options::default() };
+        let options = |first_line, at| {
+            let (columns, rows) = sizes.at(at).map_or((None, Options::ROWS), |size| (Some(size.columns), size.rows));
+            Options { first_line, columns, rows, ..Options::default() }
+        };
         let mut filter = Filter { selection: self, before: VecDeque::new(), after: 0, sink, failed: None };
-        let mut renderer = Renderer::new(&options(first_line));
+        let mut renderer = Renderer::new(&options(first_line, range.start));
         let mut at = range.start;
         while at < range.end && !filter.is_past(renderer.line()) {
             let next = range.end.min(at + STRIDE_BYTES);
             let done = output.scan(at..next, self.only.is_some(), &mut |piece| {
                 match piece {
                     Piece::Bytes { stream, .. } if self.only.is_some_and(|only| only != stream) => {}
-                    Piece::Bytes { bytes, .. } => renderer.push(bytes, &mut |line| filter.line(line)),
+                    Piece::Bytes { offset, bytes, .. } => {
+                        let mut done = 0;
+                        for (place, _, size) in sizes.changes(offset, offset + bytes.len() as u64) {
+                            let until = usize::try_from(place - offset).unwrap_or(bytes.len());
+                            renderer.push(&bytes[done..until], &mut |line| filter.line(line));
+                            renderer.resize(size.columns, size.rows, &mut |line| filter.line(line));
+                            done = until;
+                        }
+                        renderer.push(&bytes[done..], &mut |line| filter.line(line));
+                    }
                     Piece::Gap(gap) => {
-                        let fresh = Renderer::new(&options(renderer.line()));
+                        let fresh = Renderer::new(&options(renderer.line(), gap.to));
                         std::mem::replace(&mut renderer, fresh).finish(&mut |line| filter.line(line));
                         filter.gap(gap);
                     }

@@ -15,7 +15,7 @@ use ringback_host::wire::{ByteBuf, Command, FRAME_BYTES_MAX, Reply, Request, Run
 use ringback_sys::birth;
 
 use super::door::{self, Door};
-use super::{follow, value, wait};
+use super::{attach, follow, value, wait};
 use crate::explain::{Done, Failure};
 use crate::render::{clean, json, task as render};
 use crate::terminal;
@@ -75,7 +75,7 @@ pub(crate) struct Run {
     /// Make stdin a pipe for `ringback send` instead of /dev/null; with -f it is fed from here
     #[arg(long)]
     stdin: bool,
-    /// Give it a terminal [default size: that of this one, else 80x24]; `ringback send` types into it
+    /// Give it a terminal [default size: that of this one, else 80x24]; `ringback attach` and `send` reach it
     #[arg(long, value_name = "COLSxROWS", value_parser = terminal::parse_size, num_args = 0..=1, require_equals = true)]
     #[arg(conflicts_with = "split")]
     #[expect(clippy::option_option, reason = "clap reads an option whose value may be left out as this")]
@@ -203,7 +203,10 @@ impl Run {
             door.warn(message, hint);
         }
         match interrupt {
-            Some(interrupt) if self.follow => follow::run(door, client, &task, &interrupt, self.stdin && !existing),
+            Some(interrupt) if self.follow => match attach::to_new(door, client, &task)? {
+                Ok(code) => Ok(code),
+                Err(client) => follow::run(door, client, &task, &interrupt, self.stdin && !existing),
+            },
             Some(interrupt) => wait::until_end(door, client, &task, &interrupt),
             None => {
                 say_started(door, &task, existing, problem.is_some())?;

@@ -14,7 +14,8 @@ use crate::render::task as words;
 
 /// The digest of a task, in at most `budget` bytes, for a reader at this door.
 pub(crate) fn digest(task: &TaskObject, budget: usize, calls: Calls) -> io::Result<Digest> {
-    let mut digester = Digester::new(DigestOptions { budget, calls, ..DigestOptions::default() });
+    let (columns, rows) = task.pty.map_or((None, Options::ROWS), |size| (Some(size.columns), size.rows));
+    let mut digester = Digester::new(DigestOptions { budget, columns, rows, calls });
     pieces(task, &mut |piece| match piece {
         Piece::Bytes { bytes, .. } => digester.push(bytes),
         Piece::Gap(gap) => digester.gap(gap.from, gap.to, &gap.why),
@@ -28,14 +29,15 @@ pub(crate) fn digest(task: &TaskObject, budget: usize, calls: Calls) -> io::Resu
         has_ended: task.has_ended(),
         exit_code: if task.state == "exited" { task.exit_code } else { None },
         silence_ms: task.silence_ms,
-        is_pty: false,
+        is_pty: task.pty.is_some(),
     };
     Ok(digester.finish_with(&verdict, |mentions| reports::read_all(task, mentions)))
 }
 
 /// Every test and every message that is recognised.
 pub(crate) fn findings(task: &TaskObject) -> io::Result<Findings> {
-    let mut scanner = Scanner::new(Recogniser::new(true), None, Options::ROWS);
+    let (columns, rows) = task.pty.map_or((None, Options::ROWS), |size| (Some(size.columns), size.rows));
+    let mut scanner = Scanner::new(Recogniser::new(true), columns, rows);
     pieces(task, &mut |piece| {
         if let Piece::Bytes { bytes, .. } = piece {
             scanner.push(bytes);

@@ -3,9 +3,13 @@
 mod digest;
 mod marks;
 mod modes;
+mod picture;
 pub(crate) mod progress;
 mod reports;
+mod sizes;
 
 pub(crate) use digest::{digest, findings};
 pub(crate) use marks::Marks;
 pub(crate) use modes::cursor_keys_are_application;
+pub(crate) use picture::picture;
+pub(crate) use sizes::Sizes;

@@ -1,6 +1,7 @@
 //! The terminal of a task, as doors reach it: its size, and the keys that are pressed there.
 
 mod keys;
+mod raw;
 
 use std::io;
 
@@ -10,6 +11,7 @@ use ringback_sys::terminal;
 use crate::explain::Failure;
 use crate::output::cursor_keys_are_application;
 pub(crate) use keys::{Key, parse};
+pub(crate) use raw::Lent;
 
 /// Columns and rows, written like `80x24`.
 pub(crate) fn parse_size(text: &str) -> Result<TerminalSize, String> {
@@ -25,6 +27,11 @@ pub(crate) fn own_size() -> Option<TerminalSize> {
     let sizes = [terminal::size(io::stdout()), terminal::size(io::stderr()), terminal::size(io::stdin())];
     let size = sizes.into_iter().flatten().next()?;
     Some(TerminalSize { columns: size.columns, rows: size.rows })
+}
+
+/// The bytes that these keys are at a terminal of no particular mode.
+pub(crate) fn bytes_of(keys: &[Key]) -> Vec<u8> {
+    keys::encode(keys, false)
 }
 
 /// The bytes of keys for the terminal of this task.

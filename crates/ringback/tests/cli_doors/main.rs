@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 mod arguments;
+mod attach;
 mod follow;
 mod home;
 mod inbox;
