@@ -33,7 +33,6 @@ pub mod terminal;
 pub mod confine;
 pub mod port;
 pub mod socket;
-pub mod terminal;
 
 #[cfg(test)]
 mod scratch;

@@ -13,6 +13,7 @@ use ringback_host::wire::{Reply, Request, TaskObject};
 use ringback_render::digest::{BUDGET_BYTES, Calls};
 use serde_json::{Value, json};
 
+use super::asciicast;
 use super::door::{self, Door};
 use super::follow::{self, OnInterrupt};
 use super::printer::{Choice, Printer};
@@ -94,6 +95,12 @@ pub(crate) struct Logs {
     #[arg(long, value_name = "N", requires = "digest", default_value_t = BUDGET_BYTES as u64,
         hide_default_value = true, value_parser = clap::value_parser!(u64).range(BUDGET_BYTES_MIN..=BUDGET_BYTES_MAX))]
     budget: u64,
+    /// Print the screen of its terminal as it is now
+    #[arg(long, conflicts_with_all = DIGEST_ALONE)]
+    screen: bool,
+    /// Print a recording for asciinema and its players (asciicast v3)
+    #[arg(long, conflicts_with_all = DIGEST_ALONE)]
+    asciicast: bool,
     /// Print the time before each line
     #[arg(long)]
     timestamps: bool,
@@ -114,6 +121,13 @@ impl Logs {
         };
         if self.digest {
             return self.print_digest(door, &task);
+        }
+        if self.screen {
+            return print_screen(door, &task);
+        }
+        if self.asciicast {
+            asciicast::write(&task, Output::open(&task)?.as_mut(), &mut BufWriter::new(door::stdout()))?;
+            return Ok(0);
         }
         let choice = Choice { rendered: self.is_rendered(door), ..self.choice(&task)? };
         let mut output = Output::open(&task)?;
@@ -285,6 +299,31 @@ impl Logs {
         let (from, stopped) = self.print(task, output, choice, &mut bytes, budget)?;
         Ok(report(task, &Part { from, stopped, total: output.len()?, bytes, gaps }))
     }
+}
+
+/// What a person would see at its terminal now.
+fn print_screen(door: Door, task: &TaskObject) -> Done {
+    let Some(size) = task.pty else {
+        let hint = format!("`ringback logs --rendered {}` shows what it has written", task.id);
+        return Err(Failure::new("no_terminal", format!("{} has no terminal", task.id), Some(hint)));
+    };
+    let picture = match Output::open(task)? {
+        Some(mut output) => {
+            let end = output.len()?;
+            output::picture(task, &mut output, end)?
+        }
+        None => ringback_render::Picture::default(),
+    };
+    if door.json {
+        let cursor = json!({ "row": picture.row, "column": picture.column });
+        door::document(&document(json!({
+            "id": task.id, "state": task.state, "columns": size.columns, "rows": size.rows, "screen": picture.rows,
+            "cursor": cursor, "is_alternate": picture.is_alternate,
+        })))?;
+    } else {
+        door::out_lines(picture.rows.into_iter())?;
+    }
+    Ok(0)
 }
 
 /// A capped output may have lost bytes while it was read; what was printed of them may be zeros, and that is said.

@@ -1,6 +1,7 @@
 //! The command line: one file per verb.
 
 mod ack;
+mod asciicast;
 mod attach;
 mod bar;
 mod completions;

@@ -108,3 +108,45 @@ fn a_terminal_outlives_daemon_and_keeper() {
     assert_eq!(said, ["got one", "got two", "got three"]);
     assert_eq!(home.say(&["show", "--json", &id]).json()["output"]["complete"], true);
 }
+
+#[test]
+fn the_screen_of_a_terminal_is_what_a_person_would_see() {
+    let home = Home::new();
+    let script = "printf '\\033[2J\\033[3;5Hfull\\033[1;1Htop\\n'; exec sleep 1000";
+    let id = home.run(&["--pty=40x6", "-c", script]);
+    shows(&home, &id, "top");
+    assert_eq!(home.say(&["logs", "--screen", &id]).out, "top\n\n    full\n");
+    let screen = home.say(&["logs", "--screen", "--json", &id]).json();
+    assert_eq!(
+        (&screen["columns"], &screen["cursor"]["row"], &screen["screen"][2]),
+        (&40.into(), &1.into(), &"    full".into())
+    );
+    let said = home.say(&["logs", "--screen", &home.ended(&["true"])]);
+    assert!(said.code == Some(125) && said.err.contains("has no terminal"), "{said:?}");
+}
+
+#[test]
+fn a_recording_has_the_size_the_output_and_the_exit_code() {
+    let home = Home::new();
+    let id = home.run(&["--pty=100x30", "-n", "demo", "-c", "printf 'gr\\303\\274n\\n'; read word; exit 9"]);
+    shows(&home, &id, "gr\u{fc}n");
+    home.say(&["send", "--resize", "90x20", &id]);
+    home.say(&["send", &id, "x"]);
+    assert_eq!(home.say(&["wait", &id]).code, Some(9));
+    let cast = home.say(&["logs", "--asciicast", &id]).out;
+    let lines: Vec<serde_json::Value> = cast.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let header = &lines[0];
+    assert_eq!(
+        (&header["version"], &header["term"]["cols"], &header["title"]),
+        (&3.into(), &100.into(), &"demo".into())
+    );
+    let of = |code: &str| -> Vec<&str> {
+        lines[1..].iter().filter(|event| event[1] == code).map(|event| event[2].as_str().unwrap()).collect()
+    };
+    assert_eq!(of("o").concat(), raw(&home, &id));
+    assert_eq!((of("r"), of("x")), (vec!["90x20"], vec!["9"]));
+    assert!(lines[1..].iter().all(|event| event[0].as_f64().is_some_and(|seconds| seconds >= 0.0)));
+    let plain = home.ended(&["-c", "echo a; echo b"]);
+    let cast = home.say(&["logs", "--asciicast", &plain]).out;
+    assert!(cast.contains("a\\r\\nb\\r\\n") && cast.lines().next().unwrap().contains("\"cols\":80"), "{cast}");
+}

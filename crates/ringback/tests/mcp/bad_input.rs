@@ -31,7 +31,9 @@ fn what_cannot_be_understood_is_explained_with_the_next_step() {
         ("output", json!({"id": "zzzzzzzzzzzz", "tail": -3}), "`tail`"),
         ("stop", json!({}), "`ids`, or `all`"),
         ("stop", json!({"ids": ["zzzzzzzzzzzz"], "signal": "NOPE"}), "not a signal"),
-        ("send", json!({"id": "zzzzzzzzzzzz"}), "`text` or `eof`"),
+        ("send", json!({"id": "zzzzzzzzzzzz"}), "`text`, `keys` or `eof`"),
+        ("send", json!({"id": "zzzzzzzzzzzz", "keys": ["hyper-x"]}), "ctrl-c"),
+        ("run", json!({"command": "true", "pty": "wide"}), "80x24"),
         ("inbox", json!({"after": "x"}), "`after`"),
     ] {
         let told = agent.call(tool, arguments.clone());
