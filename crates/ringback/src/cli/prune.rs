@@ -17,7 +17,8 @@ use crate::render::count::count;
 
 /// Forget old ended tasks that nobody has still to hear of
 ///
-/// Asks first on a terminal; elsewhere it wants --yes.
+/// Asks first on a terminal; elsewhere it wants --yes. Past `quota`, `keep_tasks` or `forget_after` of the config the oldest go
+/// by themselves.
 #[derive(Debug, Args)]
 pub(crate) struct Prune {
     /// Only tasks that ended at least this long ago [default: `keep` of the config, 7 days]

@@ -87,6 +87,19 @@ fn a_small_output_is_packed_and_reads_as_before() {
 }
 
 #[test]
+fn a_crash_between_packing_and_deleting_leaves_no_environment_behind() {
+    let world = configured("pack_after = '20ms'");
+    let daemon = world.start_daemon(&[("RINGBACK_CRASH", "daemon.before-delete")]).unwrap();
+    let id = world.sh("echo kept; exit 3");
+    machine::until_gone(machine::pid_of(&daemon));
+    assert!(world.folder(&id).join("spec").exists(), "it died before it deleted");
+    assert_eq!(world.show(&id)["output"]["packed"], true);
+    machine::until_removed(&world.folder(&id));
+    assert_eq!(world.look(&["logs", "--raw", &id]).ok().text(), "kept\n");
+    assert_eq!(world.show(&id)["exit_code"], 3);
+}
+
+#[test]
 fn what_was_put_in_the_place_of_an_output_is_never_read() {
     let world = World::new();
     let secret = world.work("secret");
