@@ -89,9 +89,10 @@ fn a_small_output_is_packed_and_reads_as_before() {
 #[test]
 fn a_crash_between_packing_and_deleting_leaves_no_environment_behind() {
     let world = configured("pack_after = '20ms'");
-    let daemon = world.start_daemon(&[("RINGBACK_CRASH", "daemon.before-delete")]).unwrap();
+    let mut daemon = world.start_daemon(&[("RINGBACK_CRASH", "daemon.before-delete")]).unwrap();
     let id = world.sh("echo kept; exit 3");
     machine::until_gone(machine::pid_of(&daemon));
+    daemon.wait().unwrap();
     assert!(world.folder(&id).join("spec").exists(), "it died before it deleted");
     assert_eq!(world.show(&id)["output"]["packed"], true);
     machine::until_removed(&world.folder(&id));
