@@ -269,6 +269,10 @@ impl Run {
         let Some(script) = &self.script else {
             return Ok(Command::Argv(self.argv.iter().map(|word| ByteBuf::from(word.as_bytes())).collect()));
         };
+        if script == "-" && self.stdin && self.follow {
+            let hint = "leave --stdin away, or give the script as a word";
+            return Err(Failure::usage("stdin is the script already, and cannot be that of the task too", hint));
+        }
         let shell = match &self.shell {
             None => Vec::new(),
             Some(words) => shlex::split(words).filter(|words| !words.is_empty()).ok_or_else(|| {

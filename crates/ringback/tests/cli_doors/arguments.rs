@@ -23,6 +23,7 @@ fn a_verb_that_there_is_not_leads_to_the_one_that_is_meant() {
         "`make` is no verb",
         "`ringback` alone lists the verbs; to start a program: ringback run -- make",
     );
+    refused(&home, &["run", "-f", "--stdin", "-c", "-"], "stdin is the script already", "leave --stdin away");
     refused(&home, &["kill", "-9", "x"], "unexpected argument '-9'", "a signal is named with --signal");
     refused(&home, &["kill", "-s", "KILL", "x"], "cannot be used with", "a signal is named with --signal");
     refused(&home, &["show", "--wat"], "unexpected argument '--wat'", "`ringback show --help`");
