@@ -1,5 +1,8 @@
 //! Every real capture, as it is rendered and as it is digested.
 
+use std::fs;
+use std::path::Path;
+
 use ringback_render::digest::{BUDGET_BYTES, DigestOptions};
 use ringback_render::{Digester, Options, Verdict, render_all};
 
@@ -37,32 +40,80 @@ fn ended<'a>(command: &'a str, words: &'a str, code: i32) -> Verdict<'a> {
     }
 }
 
+/// A capture, and how its command ended.
+struct Capture {
+    name: &'static str,
+    raw: &'static [u8],
+    command: &'static str,
+    words: &'static str,
+    code: i32,
+}
+
+macro_rules! capture {
+    ($name:literal, $command:literal, $words:literal, $code:literal) => {
+        Capture {
+            name: $name,
+            raw: include_bytes!(concat!("captures/", $name, ".pty.raw")),
+            command: $command,
+            words: $words,
+            code: $code,
+        }
+    };
+}
+
+const CAPTURES: [Capture; 7] = [
+    capture!("tqdm-train", "python3 train.py", "SUCCEEDED exit 0 after 7.2s", 0),
+    capture!("nextest", "cargo nextest run", "SUCCEEDED exit 0 after 640ms", 0),
+    capture!("ffmpeg", "ffmpeg -i in out.mp4", "SUCCEEDED exit 0 after 9.2s", 0),
+    capture!("vitest", "npx vitest run", "FAILED exit 1 after 1.7s", 1),
+    capture!("cargo-osc", "cargo build --tests", "SUCCEEDED exit 0 after 670ms", 0),
+    capture!("pytest", "pytest -q", "FAILED exit 2 after 1.9s", 2),
+    capture!("npm-ci", "npm ci", "SUCCEEDED exit 0 after 4.3s", 0),
+];
+
+impl Capture {
+    fn digest(&self) -> String {
+        digest(self.raw, &ended(self.command, self.words, self.code))
+    }
+}
+
 #[test]
 fn what_an_agent_is_told() {
-    let raw = include_bytes!("captures/nextest.pty.raw");
-    insta::assert_snapshot!(
-        "digest-nextest",
-        digest(raw, &ended("cargo nextest run", "SUCCEEDED exit 0 after 640ms", 0))
+    for capture in CAPTURES {
+        insta::assert_snapshot!(format!("digest-{}", capture.name), capture.digest());
+    }
+}
+
+/// After a change: `RINGBACK_BLESS=1 cargo test -p ringback-render --test captures`, then read the difference.
+#[test]
+fn the_page_has_the_figures_of_every_capture() {
+    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/output.md");
+    let text = fs::read_to_string(&page).unwrap();
+    let begin = "| capture | raw B | rendered B | digest B |\n|---|---|---|---|\n";
+    let (before, rest) = text.split_once(begin).unwrap();
+    let (_, after) = rest.split_once("\n\n").unwrap();
+    let rows: Vec<String> = CAPTURES
+        .iter()
+        .map(|capture| {
+            let figures = [capture.raw.len(), render_all(capture.raw, &PTY).len(), capture.digest().len()].map(grouped);
+            format!("| {} | {} |", capture.name, figures.join(" | "))
+        })
+        .collect();
+    let actual = format!("{before}{begin}{}\n\n{after}", rows.join("\n"));
+    if std::env::var_os("RINGBACK_BLESS").is_some() {
+        fs::write(&page, &actual).unwrap();
+    }
+    assert!(
+        actual == text || std::env::var_os("RINGBACK_BLESS").is_some(),
+        "the table of captures is\n{}",
+        rows.join("\n")
     );
-    let raw = include_bytes!("captures/vitest.pty.raw");
-    insta::assert_snapshot!("digest-vitest", digest(raw, &ended("npx vitest run", "FAILED exit 1 after 1.7s", 1)));
-    let raw = include_bytes!("captures/pytest.pty.raw");
-    insta::assert_snapshot!("digest-pytest", digest(raw, &ended("pytest -q", "FAILED exit 2 after 1.9s", 2)));
-    let raw = include_bytes!("captures/tqdm-train.pty.raw");
-    insta::assert_snapshot!(
-        "digest-tqdm-train",
-        digest(raw, &ended("python3 train.py", "SUCCEEDED exit 0 after 7.2s", 0))
-    );
-    let raw = include_bytes!("captures/npm-ci.pty.raw");
-    insta::assert_snapshot!("digest-npm-ci", digest(raw, &ended("npm ci", "SUCCEEDED exit 0 after 4.3s", 0)));
-    let raw = include_bytes!("captures/ffmpeg.pty.raw");
-    insta::assert_snapshot!(
-        "digest-ffmpeg",
-        digest(raw, &ended("ffmpeg -i in out.mp4", "SUCCEEDED exit 0 after 9.2s", 0))
-    );
-    let raw = include_bytes!("captures/cargo-osc.pty.raw");
-    insta::assert_snapshot!(
-        "digest-cargo-osc",
-        digest(raw, &ended("cargo build --tests", "SUCCEEDED exit 0 after 670ms", 0))
-    );
+}
+
+/// `117395` as `117,395`.
+fn grouped(number: usize) -> String {
+    let digits = number.to_string();
+    let groups: Vec<&str> =
+        digits.as_bytes().rchunks(3).rev().filter_map(|group| std::str::from_utf8(group).ok()).collect();
+    groups.join(",")
 }
