@@ -1,6 +1,7 @@
 //! Who calls: the one rule of every door.
 //!
-//! The session that the call names, else the first of the variables that names one, else `default`.
+//! The session that the call names, else the first of the variables that names one, else the one of the agent whose shell
+//! this is, else `default`.
 
 use std::ffi::OsStr;
 
@@ -12,6 +13,9 @@ pub(crate) const OWN_VARIABLE: &str = "RINGBACK_SESSION";
 /// The variables that name a session, in the order they are believed. Ours comes first: it is set on purpose, by a person or
 /// by `ringback setup`, or by a task, and then what the task starts belongs to the task's session.
 const SESSION_VARIABLES: [&str; 4] = [OWN_VARIABLE, "CLAUDE_CODE_SESSION_ID", "CODEX_THREAD_ID", "GEMINI_SESSION_ID"];
+/// The variables by which agents mark their shells without naming the conversation, and the session that `ringback setup`
+/// gives to all conversations of each.
+const MARKS: [(&str, &str); 2] = [("GEMINI_CLI", "gemini"), ("OPENCODE", "opencode")];
 /// The session of everybody who names none.
 const DEFAULT_SESSION: &str = "default";
 /// Who stops things in the default session.
@@ -20,7 +24,8 @@ const PERSON: &str = "person";
 /// The session that holds where the call names none. What cannot be the name of a session names none.
 pub(crate) fn session(var: impl Fn(&str) -> Option<String>) -> String {
     let named = SESSION_VARIABLES.iter().filter_map(|name| var(name)).find(|value| is_label(value));
-    named.unwrap_or_else(|| DEFAULT_SESSION.to_owned())
+    let marked = || MARKS.iter().find(|(mark, _)| var(mark).is_some_and(|value| !value.is_empty()));
+    named.unwrap_or_else(|| marked().map_or(DEFAULT_SESSION, |(_, session)| session).to_owned())
 }
 
 /// Why the variable that names the session on purpose does not name one; nothing if it does, or is not there. Taken for
@@ -55,6 +60,9 @@ mod tests {
         assert_eq!(check(&[("CLAUDE_CODE_SESSION_ID", "c"), ("RINGBACK_SESSION", "")]), "c");
         assert_eq!(check(&[("GEMINI_SESSION_ID", "g"), ("CODEX_THREAD_ID", "x")]), "x");
         assert_eq!(check(&[("RINGBACK_SESSION", "two\nlines")]), "default");
+        assert_eq!(check(&[("GEMINI_CLI", "1")]), "gemini");
+        assert_eq!(check(&[("OPENCODE", "1"), ("RINGBACK_SESSION", "r")]), "r");
+        assert_eq!(check(&[("GEMINI_CLI", "")]), "default");
     }
 
     #[test]

@@ -41,6 +41,8 @@ pub struct Capture {
 
 /// The names that ringback itself sets in every task.
 const OWN_NAMES: [&str; 3] = ["RINGBACK_ID", "RINGBACK_SESSION", "RINGBACK_PROGRESS_FD"];
+/// What no task inherits: with Claude Code's token one speaks as its session, and what a task gets is kept on disk.
+const NOT_PASSED_ON: [&str; 1] = ["CLAUDE_CODE_MESSAGING_TOKEN"];
 
 impl Capture {
     /// The request for `command` with everything of this process that the command is to inherit.
@@ -72,7 +74,7 @@ impl Capture {
             EnvMode::Replace => false,
         });
         let kept = kept.filter(|(name, _)| {
-            !OWN_NAMES.iter().any(|own| name == own) && !self.env_remove.contains(name) && !set_later(name)
+            !OWN_NAMES.iter().chain(&NOT_PASSED_ON).any(|own| name == own) && !self.env_remove.contains(name) && !set_later(name)
         });
         let mut all: Vec<ByteBuf> = kept.map(|(name, value)| pair(&name, &value)).collect();
         for (at, (name, value)) in self.env.iter().enumerate() {
@@ -121,7 +123,13 @@ mod tests {
 
     #[test]
     fn the_environment_is_inherited_cleaned_or_replaced_and_then_changed() {
-        let inherited = [("PATH", "/bin"), ("GH_TOKEN", "t"), ("A", "1"), ("RINGBACK_ID", "outer")];
+        let inherited = [
+            ("PATH", "/bin"),
+            ("GH_TOKEN", "t"),
+            ("A", "1"),
+            ("RINGBACK_ID", "outer"),
+            ("CLAUDE_CODE_MESSAGING_TOKEN", "speaks as the session"),
+        ];
         assert_eq!(check(&Capture::default(), &inherited), ["PATH=/bin", "GH_TOKEN=t", "A=1"]);
         let clean = Capture { env_mode: EnvMode::Clean, ..Capture::default() };
         assert_eq!(check(&clean, &inherited), ["PATH=/bin", "A=1"]);

@@ -126,6 +126,7 @@ fn run_input() -> Value {
 fn wait_input() -> Value {
     object(&json!({
         "ids": strings(),
+        "id": string(),
         "mode": {"enum": ["any", "all"]},
         "until": {"enum": ["end", "ready", "match"], "description": "as run's ready and watch say"},
         "timeout_ms": {"type": "integer", "minimum": 0},
@@ -163,6 +164,7 @@ fn list_input() -> Value {
 fn stop_input() -> Value {
     object(&json!({
         "ids": strings(),
+        "id": string(),
         "all": {"type": "boolean", "description": "all of this session"},
         "grace": {"type": "string", "description": "default 10s"},
         "signal": {"type": "string", "description": "e.g. INT"},

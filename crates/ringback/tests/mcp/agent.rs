@@ -59,7 +59,7 @@ impl Home {
     pub(crate) fn command_of(&self, program: impl AsRef<std::ffi::OsStr>) -> Command {
         let mut command = Command::new(program);
         for name in
-            ["CLAUDE_CODE_SESSION_ID", "RINGBACK_SESSION", "RINGBACK_ID", "CODEX_THREAD_ID", "GEMINI_SESSION_ID"]
+            ["CLAUDE_CODE_SESSION_ID", "RINGBACK_SESSION", "RINGBACK_ID", "CODEX_THREAD_ID", "GEMINI_SESSION_ID", "GEMINI_CLI", "OPENCODE"]
         {
             command.env_remove(name);
         }

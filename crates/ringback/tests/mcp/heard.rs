@@ -137,6 +137,26 @@ fn fifty_endings_at_once_are_heard_once_each_in_their_own_sessions() {
     assert_eq!(heard, all);
 }
 
+#[test]
+fn two_clients_of_a_session_may_answer_one_notice() {
+    let home = Home::new();
+    let (mut one, mut other) = (Agent::start(&home), Agent::start(&home));
+    let ids = [one.begin("sleep 0.1"), one.begin("sleep 0.1; exit 2")];
+    home.cli_as("somebody", &["wait", &ids[0], &ids[1]]);
+    let cursors = [&mut one, &mut other].map(|agent| agent.call("inbox", json!({})).fields["cursor"].clone());
+    assert_eq!(cursors[0], cursors[1]);
+    let answers = [
+        (one.send_call("inbox", json!({"after": cursors[0]})), other.send_call("inbox", json!({"after": cursors[1]}))),
+        (one.send_call("wait", json!({"ids": ids})), other.send_call("wait", json!({"ids": ids}))),
+    ];
+    for (first, second) in answers {
+        for told in [one.told(first), other.told(second)] {
+            assert!(!told.is_error && told.fields["unheard"].as_array().unwrap().is_empty(), "{told:?}");
+        }
+    }
+    assert!(one.unheard().is_empty() && other.unheard().is_empty());
+}
+
 /// A `codex` that writes what it is told into a FIFO, which a test can wait for.
 fn fake_codex(home: &Home) -> std::path::PathBuf {
     let (program, fifo) = (home.path().join("bin/codex"), home.path().join("told"));

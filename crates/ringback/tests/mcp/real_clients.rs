@@ -1,12 +1,6 @@
 //! Clients that others wrote, found in `$RINGBACK_TEST_CLIENTS`.
 //!
-//! They are large, so they are not brought along:
-//!
-//! ```sh
-//! cd "$RINGBACK_TEST_CLIENTS"
-//! npm i node@22 @modelcontextprotocol/conformance@0.2.0-alpha.12 @modelcontextprotocol/inspector@2.12.0
-//! python3 -m venv venv && venv/bin/pip install mcp==2.3.0
-//! ```
+//! They are large, so they are not brought along; `.ci/clients` fills that folder.
 
 use std::io::{BufRead as _, BufReader};
 use std::path::{Path, PathBuf};
@@ -64,21 +58,19 @@ fn the_inspector_in_both_generations() {
     }
 }
 
+const SUITE: &str = "node_modules/@modelcontextprotocol/conformance";
+
 #[test]
 fn the_conformance_suite_of_both_generations() {
-    let Some(dir) = clients("node_modules/@modelcontextprotocol/conformance") else { return };
+    let Some(dir) = clients(SUITE) else { return };
     let home = Home::new();
     let server = Server::start(&home);
     let node = dir.join("node_modules/node/bin/node");
-    let mut proxy = Command::new(&node);
-    proxy.arg(here("with_token.mjs")).arg(server.url()).arg(&server.token).stdout(Stdio::piped());
-    let mut proxy = Proxy(proxy.spawn().unwrap());
-    let mut url = String::new();
-    BufReader::new(proxy.0.stdout.take().unwrap()).read_line(&mut url).unwrap();
+    let (_proxy, url) = Proxy::start(&node, "with_token.mjs", &server);
     for suite in [&["--suite", "active"][..], &["--suite", "all", "--spec-version", "2026-07-28"]] {
         let mut command = Command::new(&node);
-        command.arg(dir.join("node_modules/@modelcontextprotocol/conformance/dist/index.js"));
-        command.args(["server", "--url", url.trim(), "--expected-failures"]).arg(here("conformance.yml")).args(suite);
+        command.arg(dir.join(SUITE).join("dist/index.js"));
+        command.args(["server", "--url", &url, "--expected-failures"]).arg(here("conformance.yml")).args(suite);
         let text = run(command);
         println!(
             "{}",
@@ -87,7 +79,67 @@ fn the_conformance_suite_of_both_generations() {
     }
 }
 
+/// Scenarios of the tasks extension, and the checks of each that do not apply, with the reason.
+const TASK_SCENARIOS: [(&str, &[&str]); 9] = [
+    // `failed` is for errors of the protocol; a command that cannot be started is `completed` with `isError`.
+    ("tasks-lifecycle", &["sep-2663-tasks-get-status-failed"]),
+    ("tasks-capability-negotiation", &[]),
+    ("tasks-wire-fields", &[]),
+    ("tasks-request-state-removal", &[]),
+    ("tasks-request-headers", &[]),
+    ("tasks-dispatch-and-envelope", &[]),
+    // No tool of ours needs a client that takes tasks: every client gets a handle.
+    ("tasks-required-task-error", &["sep-2663-server-returns-missing-capability-when-required"]),
+    // No task of ours asks a question.
+    (
+        "tasks-mrtr-input",
+        &[
+            "sep-2663-tasks-get-status-input-required",
+            "tasks-mrtr-tasks-update-resumes",
+            "tasks-mrtr-partial-fulfillment",
+        ],
+    ),
+    ("tasks-mrtr-composition", &["sep-2663-mrtr-synchronous-before-task-creation"]),
+];
+
+#[test]
+fn the_conformance_suite_of_the_tasks_extension_over_real_tasks() {
+    let Some(dir) = clients(SUITE) else { return };
+    let home = Home::new();
+    let server = Server::start(&home);
+    let node = dir.join("node_modules/node/bin/node");
+    let (_proxy, url) = Proxy::start(&node, "fixtures.mjs", &server);
+    for (scenario, inapplicable) in TASK_SCENARIOS {
+        let found = tempfile::tempdir().unwrap();
+        let mut command = Command::new(&node);
+        command.arg(dir.join(SUITE).join("dist/index.js")).args(["server", "--url", &url, "--scenario", scenario]);
+        let output = command.arg("-o").arg(found.path()).output().unwrap();
+        let folder = std::fs::read_dir(found.path()).unwrap().next().unwrap().unwrap().path();
+        let checks = std::fs::read_to_string(folder.join("checks.json")).unwrap();
+        let checks: Vec<Value> = serde_json::from_str(&checks).unwrap();
+        let failed: Vec<&str> = checks
+            .iter()
+            .filter(|check| !["SUCCESS", "INFO"].contains(&check["status"].as_str().unwrap()))
+            .map(|check| check["id"].as_str().unwrap())
+            .collect();
+        assert!(checks.len() > inapplicable.len(), "{scenario}: {checks:?}");
+        assert_eq!(failed, inapplicable, "{scenario}: {}", String::from_utf8_lossy(&output.stdout));
+    }
+}
+
 struct Proxy(Child);
+
+impl Proxy {
+    /// A way to the server for a client that cannot send a token, and its address.
+    fn start(node: &Path, script: &str, server: &Server) -> (Self, String) {
+        let mut command = Command::new(node);
+        command.arg(here(script)).arg(server.url()).arg(&server.token).stdout(Stdio::piped());
+        let mut proxy = Self(command.spawn().unwrap());
+        let mut url = String::new();
+        BufReader::new(proxy.0.stdout.take().unwrap()).read_line(&mut url).unwrap();
+        (proxy, url.trim().to_owned())
+    }
+}
 
 impl Drop for Proxy {
     fn drop(&mut self) {

@@ -95,7 +95,7 @@ fn wait_returns_when_a_pattern_appears_also_in_what_came_before() {
         none.fields["matched"] == false && none.fields["next"].as_str().unwrap().starts_with("no match"),
         "{none:?}"
     );
-    let pending = agent.send_call("wait", json!({"ids": [id], "pattern": "never"}));
+    let pending = agent.send_call("wait", json!({"id": id, "pattern": "never"}));
     agent.call("stop", json!({"ids": [id]}));
     let ended = agent.told(pending);
     assert!(ended.fields["matched"] == false && ended.verdict().starts_with("KILLED"), "{ended:?}");
@@ -173,7 +173,7 @@ fn stop_ends_the_whole_tree_and_shows_the_receipt() {
     assert!(told.verdict().starts_with("KILLED by person") && !told.is_error, "{told:?}");
     assert!(told.fields["stopped"].as_str().unwrap().contains("all gone"), "{told:?}");
     assert_eq!(home.cli(&["show", &id])["cleanup"]["verified_empty"], true);
-    let again = agent.call("stop", json!({"ids": [id]}));
+    let again = agent.call("stop", json!({"id": id, "ids": [id]}));
     assert!(again.verdict().starts_with("KILLED by person") && !again.is_error, "idempotent: {again:?}");
     let (a, b) = (agent.begin("sleep 60"), agent.begin("sleep 60"));
     let told = agent.call("stop", json!({"all": true}));

@@ -43,6 +43,13 @@ pub(super) fn read(tool: &'static str, args: Args, speaker: &Speaker) -> Result<
     }
 }
 
+/// The tasks that are named: models write `id` for one, as other tools want it.
+fn ids(args: &mut Args) -> Result<Vec<String>, Failure> {
+    let mut ids = args.texts("ids")?.unwrap_or_default();
+    ids.extend(args.text("id")?.filter(|id| !ids.contains(id)));
+    Ok(ids)
+}
+
 /// The result of a task that has ended, as the one who ran it gets it: what did not succeed is an error.
 pub(super) fn ended(task: &TaskObject) -> Answer {
     Answer::of_ended(task).mark_error(task.exit_code != Some(0))

@@ -20,8 +20,6 @@ use crate::terminal;
 
 /// How long an answer waits for the end when nobody says otherwise: most commands of an agent are over by then.
 const WAIT_MS: u64 = 2000;
-/// What of our own environment no task gets: Claude Code's token for speaking as the session must not be kept on disk.
-const NOT_PASSED_ON: [&str; 1] = ["CLAUDE_CODE_MESSAGING_TOKEN"];
 
 /// Reads the arguments.
 pub(super) fn read(mut args: Args, speaker: &Speaker) -> Result<Job, Failure> {
@@ -127,7 +125,7 @@ fn capture(args: &mut Args) -> Result<Capture, Failure> {
     let env: BTreeMap<String, String> = args.pairs("env")?;
     Ok(Capture {
         env_mode,
-        env_remove: removed.map(OsString::from).chain(NOT_PASSED_ON.map(OsString::from)).collect(),
+        env_remove: removed.map(OsString::from).collect(),
         env: env.into_iter().map(|(name, value)| (name.into(), value.into())).collect(),
         cwd: args.text("cwd")?.filter(|cwd| !cwd.is_empty()).map(PathBuf::from),
         umask: None,

@@ -8,13 +8,13 @@ use super::super::answer::Answer;
 use super::super::args::{Args, wrong};
 use super::super::link::{Line, unexpected};
 use super::super::speaker::Speaker;
-use super::{Job, count};
+use super::{Job, count, ids};
 use crate::explain::Failure;
 use crate::render::clean;
 
 /// Reads the arguments.
 pub(super) fn read(mut args: Args, speaker: &Speaker) -> Result<Job, Failure> {
-    let ids = args.texts("ids")?.unwrap_or_default();
+    let ids = ids(&mut args)?;
     let all = args.flag("all")?;
     let grace_ms = args.span("grace")?.map(millis);
     let signal = args.text("signal")?.map(|name| signal(&name)).transpose()?;

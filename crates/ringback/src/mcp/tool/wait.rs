@@ -9,7 +9,7 @@ use super::super::answer::Answer;
 use super::super::args::{Args, wrong};
 use super::super::link::Line;
 use super::super::speaker::Speaker;
-use super::{Job, count, ended_of, pattern, tasks_of};
+use super::{Job, count, ended_of, ids, pattern, tasks_of};
 use crate::explain::Failure;
 
 /// How many tasks one call waits for at most; the session's list is as long.
@@ -19,7 +19,7 @@ const IDS_MAX: usize = 200;
 pub(super) fn read(mut args: Args, speaker: &Speaker) -> Result<Job, Failure> {
     let limit = speaker.limit();
     let limit = args.number("timeout_ms")?.map_or(limit, |ms| limit.min(Duration::from_millis(ms)));
-    let ids = args.texts("ids")?.unwrap_or_default();
+    let ids = ids(&mut args)?;
     if ids.len() > IDS_MAX {
         return Err(wrong(
             format!("{} ids, at most {IDS_MAX} are taken", ids.len()),
