@@ -45,7 +45,7 @@ fn open() -> (tempfile::TempDir, Store) {
 }
 
 fn heard(store: &Store, session: &str) -> Vec<(u64, String)> {
-    store.notices(session, 100).unwrap().into_iter().map(|notice| (notice.seq, notice.text)).collect()
+    store.notices(session, 0, 100).unwrap().into_iter().map(|notice| (notice.seq, notice.text)).collect()
 }
 
 fn seen(n: u64, kind: Kind, replaces: Option<u64>) -> Record {

@@ -247,6 +247,50 @@ fn an_idle_agent_is_woken_at_the_end_and_left_alone_if_it_has_heard() {
 }
 
 #[test]
+fn an_idle_agent_is_woken_by_what_it_asked_to_be_told_of() {
+    let world = World::new();
+    let gate = world.fifo();
+    world.hook("claude-watch", &stop("s1")).silent();
+    let script =
+        format!("read x < {gate}; echo listening; read x < {gate}; echo warning: old; read x < {gate}; exit 4");
+    let options = ["--ready", "^listening", "--watch-literal", "warning:", "--progress", "1s"];
+    let id = world.text(&[&["run", "-q", "-s", "s1"][..], &options, &["-c", &script]].concat());
+    for word in ["listening", "warning: old", "FAILED exit 4"] {
+        let watching = world.start("claude-watch", &[], &stop("s1").to_string());
+        std::fs::write(&gate, "go\n").unwrap();
+        let said = watching.said();
+        assert!(said.code == Some(2) && said.out.is_empty() && said.err.contains(&id), "{word}: {said:?}");
+        assert!(said.err.contains(word) && said.err.contains("not an error"), "{word}: {said:?}");
+    }
+    world.hook("claude-watch", &stop("s1")).silent();
+}
+
+#[test]
+fn one_process_watches_over_a_session_and_only_for_the_kinds_it_is_told() {
+    let world = World::new();
+    let gate = world.fifo();
+    let id =
+        world.text(&["run", "-q", "-s", "s1", "--watch-literal", "seen", "-c", &format!("echo seen; read x < {gate}")]);
+    let _code = world.command(&["wait", &id, "--timeout", "20s", "-s", "onlooker", "--match"]).output().unwrap();
+    let first = world.start("claude-watch", &["--kind", "tool_result"], &stop("s1").to_string());
+    // Whoever comes second leaves at once; so one of these does, whichever that is.
+    let second = world.start("claude-watch", &["--kind", "tool_result"], &stop("s1").to_string());
+    let (quick, slow) = std::thread::scope(|scope| {
+        let (sender, ended) = std::sync::mpsc::channel();
+        for hook in [first, second] {
+            let sender = sender.clone();
+            scope.spawn(move || sender.send(hook.said()).unwrap());
+        }
+        let quick = ended.recv_timeout(Duration::from_secs(30)).unwrap();
+        std::fs::write(&gate, "go\n").unwrap();
+        (quick, ended.recv_timeout(Duration::from_secs(30)).unwrap())
+    });
+    quick.silent();
+    assert!(slow.code == Some(2) && slow.err.contains("SUCCEEDED"), "{slow:?}");
+    assert_eq!(world.unheard("s1"), [id], "the line was not asked for here, and is told at the next occasion");
+}
+
+#[test]
 fn a_wait_is_bound_to_what_the_call_has_started() {
     let world = World::new();
     // Too quick for the answer, and of the session that the tool server was started in.

@@ -352,7 +352,7 @@ fn the_installed_hooks_can_be_run() {
     for file in [".claude/settings.json", ".cursor/hooks.json", ".gemini/settings.json", ".codex/hooks.json"] {
         collect(&world.json(file)["hooks"], &mut lines);
     }
-    assert_eq!(lines.len(), 12, "{lines:?}");
+    assert_eq!(lines.len(), 13, "{lines:?}");
     let out = world.command(&["run", "--wait", "-q", "-s", "s1", "true"]).output().unwrap();
     assert!(out.status.success());
     for line in lines {

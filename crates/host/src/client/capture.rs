@@ -74,7 +74,9 @@ impl Capture {
             EnvMode::Replace => false,
         });
         let kept = kept.filter(|(name, _)| {
-            !OWN_NAMES.iter().chain(&NOT_PASSED_ON).any(|own| name == own) && !self.env_remove.contains(name) && !set_later(name)
+            !OWN_NAMES.iter().chain(&NOT_PASSED_ON).any(|own| name == own)
+                && !self.env_remove.contains(name)
+                && !set_later(name)
         });
         let mut all: Vec<ByteBuf> = kept.map(|(name, value)| pair(&name, &value)).collect();
         for (at, (name, value)) in self.env.iter().enumerate() {

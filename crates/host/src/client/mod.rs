@@ -287,7 +287,10 @@ impl AsFd for Client {
 
 /// Takes the time that has passed off what a request may still wait.
 fn shorten(request: &mut Request, since: &mut Instant) {
-    if let Request::Wait { timeout_ms: Some(left), .. } | Request::Inbox { wait_ms: Some(left), .. } = request {
+    if let Request::Wait { timeout_ms: Some(left), .. }
+    | Request::Inbox { wait_ms: Some(left), .. }
+    | Request::News { wait_ms: left, .. } = request
+    {
         let now = Instant::now();
         *left = left.saturating_sub(millis(now - *since));
         *since = now;
@@ -308,6 +311,7 @@ fn may_repeat(request: &Request) -> bool {
         | Request::Kill { .. }
         | Request::Release { .. }
         | Request::Inbox { .. }
+        | Request::News { .. }
         | Request::Ack { .. }
         | Request::Claim { .. }
         | Request::SessionEnd { .. }

@@ -30,16 +30,20 @@ impl Daemon {
             Say::Acknowledged { first, count } => {
                 Ok(Reply::Acknowledged { count: self.round.acknowledged(first, count) })
             }
-            Say::Inbox { caller, limit, wait_ms, .. } => match self.inbox(&caller.session, limit) {
-                Ok(Reply::Notices { notices, .. }) if notices.is_empty() && wait_ms > 0 && self.has_waits_enough() => {
-                    Err(self.too_many_waits())
+            Say::Inbox { caller, newer_than, limit, wait_ms, .. } => {
+                match self.inbox(&caller.session, newer_than, limit) {
+                    Ok(Reply::Notices { notices, .. })
+                        if notices.is_empty() && wait_ms > 0 && self.has_waits_enough() =>
+                    {
+                        Err(self.too_many_waits())
+                    }
+                    Ok(Reply::Notices { notices, .. }) if notices.is_empty() && wait_ms > 0 => {
+                        let due_ms = Some(process::monotonic_ms().saturating_add(wait_ms));
+                        return self.waits.add(Wait { to, caller, what: What::Inbox { newer_than, limit }, due_ms });
+                    }
+                    other => other,
                 }
-                Ok(Reply::Notices { notices, .. }) if notices.is_empty() && wait_ms > 0 => {
-                    let due_ms = Some(process::monotonic_ms().saturating_add(wait_ms));
-                    return self.waits.add(Wait { to, caller, what: What::Inbox { limit }, due_ms });
-                }
-                other => other,
-            },
+            }
         };
         self.reply(to, reply);
     }
@@ -49,7 +53,7 @@ impl Daemon {
         let Some(Wait { to, caller, what, .. }) = self.waits.take(key) else { return };
         let reply = match what {
             What::Tasks { ids, faults, .. } => self.tasks_reply(&ids, false, faults),
-            What::Inbox { limit } => self.inbox(&caller.session, limit),
+            What::Inbox { newer_than, limit } => self.inbox(&caller.session, newer_than, limit),
         };
         self.reply(to, reply);
     }
@@ -59,7 +63,7 @@ impl Daemon {
         let Some(Wait { to, caller, what, .. }) = self.waits.take(key) else { return };
         let reply = match what {
             What::Tasks { ids, faults, .. } => self.tasks_reply(&ids, true, faults),
-            What::Inbox { limit } => self.inbox(&caller.session, limit),
+            What::Inbox { newer_than, limit } => self.inbox(&caller.session, newer_than, limit),
         };
         self.reply(to, reply);
     }
@@ -139,10 +143,14 @@ impl Daemon {
         object
     }
 
-    fn inbox(&mut self, session: &str, limit: u32) -> Result<Reply, Fault> {
+    fn inbox(&mut self, session: &str, newer_than: Option<u64>, limit: u32) -> Result<Reply, Fault> {
         let limit = limit.clamp(1, PAGE_MAX);
-        let mut rows = self.store.notices(session, limit + 1).map_err(|error| store_fault(&error))?;
-        rows.extend(self.unwritten_notices(session));
+        let after = newer_than.unwrap_or(0);
+        let mut rows = self.store.notices(session, after, limit + 1).map_err(|error| store_fault(&error))?;
+        if newer_than.is_none() {
+            // They have no number yet, so they are newer than none.
+            rows.extend(self.unwritten_notices(session));
+        }
         let more = rows.len() > limit as usize;
         rows.truncate(limit as usize);
         let notices = rows.into_iter().map(|row| self.notice(session, row)).collect();

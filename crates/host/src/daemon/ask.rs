@@ -45,6 +45,19 @@ impl Daemon {
                 self.ask_inbox(to, caller, after, wait_ms, limit);
                 Ok(())
             }
+            Request::News { newer_than, wait_ms, limit } => {
+                self.say(
+                    to,
+                    Say::Inbox {
+                        caller: caller.clone(),
+                        newer_than: Some(newer_than),
+                        limit,
+                        wait_ms,
+                        acknowledges: false,
+                    },
+                );
+                Ok(())
+            }
             Request::Ack { up_to, seqs, tasks, endings } => {
                 let mut which: Vec<Ack> =
                     endings.iter().filter_map(|id| TaskId::parse(id).ok()).map(Ack::Ending).collect();
@@ -326,8 +339,8 @@ impl Daemon {
         if let Some(seq) = after {
             self.round.records.push(Record::Ack { session: caller.session.clone(), which: Ack::UpTo(seq) });
         }
-        let acknowledges = after.is_some();
-        self.say(to, Say::Inbox { caller: caller.clone(), limit, wait_ms: wait_ms.unwrap_or(0), acknowledges });
+        let (wait_ms, acknowledges) = (wait_ms.unwrap_or(0), after.is_some());
+        self.say(to, Say::Inbox { caller: caller.clone(), newer_than: None, limit, wait_ms, acknowledges });
     }
 
     fn ask_ack(&mut self, to: Token, caller: &Caller, mut which: Vec<Ack>, tasks: &[String]) -> Result<(), Fault> {

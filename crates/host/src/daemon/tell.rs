@@ -40,6 +40,8 @@ pub(super) enum Say {
     Inbox {
         /// Who asked.
         caller: Caller,
+        /// Only those after this number.
+        newer_than: Option<u64>,
         /// At most this many.
         limit: u32,
         /// How long to wait for a first one.

@@ -38,6 +38,8 @@ pub(super) enum What {
     },
     /// A notice.
     Inbox {
+        /// Only those after this number.
+        newer_than: Option<u64>,
         /// At most this many.
         limit: u32,
     },
@@ -268,7 +270,7 @@ mod tests {
         let mut waits = Waits::default();
         for session in ["a", "b"] {
             let caller = Caller { session: session.into(), ..Caller::default() };
-            waits.add(Wait { to: Token(1), caller, what: What::Inbox { limit: 1 }, due_ms: None });
+            waits.add(Wait { to: Token(1), caller, what: What::Inbox { newer_than: None, limit: 1 }, due_ms: None });
         }
         waits.heard_of("b");
         assert_eq!(waits.take_ready(), [1]);

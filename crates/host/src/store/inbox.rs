@@ -28,11 +28,11 @@ pub struct NoticeRow {
 const COLUMNS: &str = "seq, task, kind, at_ms, text, sighting";
 
 impl Store {
-    /// The oldest unheard notices of a session, at most `limit`.
-    pub fn notices(&self, session: &str, limit: u32) -> Result<Vec<NoticeRow>, StoreError> {
-        let sql = format!("SELECT {COLUMNS} FROM notices WHERE session = ? ORDER BY seq LIMIT ?");
+    /// The oldest unheard notices of a session after this number, at most `limit`.
+    pub fn notices(&self, session: &str, newer_than: u64, limit: u32) -> Result<Vec<NoticeRow>, StoreError> {
+        let sql = format!("SELECT {COLUMNS} FROM notices WHERE session = ? AND seq > ? ORDER BY seq LIMIT ?");
         let mut statement = self.db.prepare_cached(&sql)?;
-        let mut lines = statement.query(params![session, limit])?;
+        let mut lines = statement.query(params![session, i64::try_from(newer_than).unwrap_or(i64::MAX), limit])?;
         let mut rows = Vec::new();
         while let Some(line) = lines.next()? {
             rows.push(notice(line)?);

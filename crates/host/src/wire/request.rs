@@ -113,6 +113,16 @@ pub enum Request {
         /// At most this many.
         limit: u32,
     },
+    /// Unheard notices of the caller's session that are newer than one that is known; nothing is acknowledged. *Blocks* until
+    /// there is one. → `Notices`
+    News {
+        /// Only those after this number.
+        newer_than: u64,
+        /// How long to wait for a first one, milliseconds.
+        wait_ms: u64,
+        /// At most this many.
+        limit: u32,
+    },
     /// Acknowledge notices of the caller's session. → `Acknowledged`
     Ack {
         /// Everything up to this number.

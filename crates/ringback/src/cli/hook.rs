@@ -20,7 +20,7 @@ const EXIT_HOOK_FAILED: u8 = 1;
 #[derive(Debug, Args)]
 pub(crate) struct Hook {
     // Any text is taken here: a wrong command line exits with 2, which would speak to the model.
-    /// Which: claude-wait, claude-stop, claude-prompt, claude-start, claude-end, codex-stop, codex-prompt, codex-start,
+    /// Which: claude-wait, claude-watch, claude-stop, claude-prompt, claude-start, claude-end, codex-stop, codex-prompt, codex-start,
     /// codex-end, gemini-after, gemini-before, opencode-wait or cursor-stop
     #[arg(value_name = "HOOK")]
     which: String,
@@ -30,6 +30,9 @@ pub(crate) struct Hook {
     /// How long after the agent's end its tasks are stopped, unless it comes back
     #[arg(long, value_name = "DURATION", value_parser = value::duration, default_value = "24h")]
     keep_for: Duration,
+    /// What wakes an idle agent: kinds of notices (can be repeated) [tool_result, tool_match, tool_ready]
+    #[arg(long, value_name = "KIND")]
+    kind: Vec<String>,
 }
 
 impl Hook {
@@ -49,6 +52,6 @@ impl Hook {
             return Err(Failure::new("no_event", "a hook reads an event from stdin, which is a terminal", hint));
         }
         let event = read_event(io::stdin().lock())?;
-        hook::perform(hook, &event, &Options { sessions: self.session, keep_for: self.keep_for })
+        hook::perform(hook, &event, &Options { sessions: self.session, keep_for: self.keep_for, kinds: self.kind })
     }
 }

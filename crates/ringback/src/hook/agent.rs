@@ -23,6 +23,8 @@ pub(super) enum Act {
     Leave,
     /// Waits for the end of one task.
     Await,
+    /// Waits for whatever the session is to hear next.
+    Watch,
 }
 
 /// How the agent reads what a hook says.
@@ -38,8 +40,9 @@ enum Answer {
     Nothing,
 }
 
-const HOOKS: [Hook; 13] = [
+const HOOKS: [Hook; 14] = [
     Hook { name: "claude-wait", act: Act::Await, answer: Answer::Nothing },
+    Hook { name: "claude-watch", act: Act::Watch, answer: Answer::Nothing },
     Hook { name: "claude-stop", act: Act::Hold, answer: Answer::Decision("block") },
     Hook { name: "claude-prompt", act: Act::Add, answer: Answer::Context("UserPromptSubmit") },
     Hook { name: "claude-start", act: Act::Recap, answer: Answer::Context("SessionStart") },

@@ -10,6 +10,7 @@ mod session;
 mod speech;
 mod told;
 mod wait;
+mod watch;
 
 use std::time::Duration;
 
@@ -27,6 +28,8 @@ pub(crate) struct Options {
     pub(crate) sessions: Vec<String>,
     /// How long the tasks of an agent's session outlive the agent.
     pub(crate) keep_for: Duration,
+    /// The kinds of notices that wake an idle agent; none is the usual ones.
+    pub(crate) kinds: Vec<String>,
 }
 
 /// Carries out one hook; the exit code is what the agent is to be told by it.
@@ -37,5 +40,6 @@ pub(crate) fn perform(hook: Hook, event: &Event, options: &Options) -> Done {
         Act::Recap => session::recap(hook, event, options),
         Act::Leave => session::leave(event, options),
         Act::Await => wait::await_end(hook, event),
+        Act::Watch => watch::watch(hook, event, options),
     }
 }

@@ -15,9 +15,9 @@ use crate::cli::door::{caller, tasks};
 use crate::explain::{Done, Failure};
 
 /// Wakes the agent: what stands on stderr is read to the model (Claude Code's `asyncRewake`, our plugin of opencode).
-const EXIT_WAKE: u8 = 2;
+pub(super) const EXIT_WAKE: u8 = 2;
 /// How long endings are gathered, so that many at once are one turn.
-const GATHER: Duration = Duration::from_millis(250);
+pub(super) const GATHER: Duration = Duration::from_millis(250);
 /// The variable in which Claude Code says how it was started, and its value for `claude -p`. That waits for its hooks
 /// before it leaves: a hook that waits would make it hang as long as the task runs.
 const PRINT_MODE: (&str, &str) = ("CLAUDE_CODE_ENTRYPOINT", "sdk-cli");
@@ -57,7 +57,7 @@ fn is_other_command(event: &Event) -> bool {
 }
 
 /// Whether nobody is there who could be woken.
-fn is_print_mode() -> bool {
+pub(super) fn is_print_mode() -> bool {
     std::env::var(PRINT_MODE.0).is_ok_and(|how| how == PRINT_MODE.1)
 }
 
@@ -118,13 +118,13 @@ fn take(hook: Hook, client: &mut Client, ended: &[String]) -> Result<Option<Vec<
 }
 
 /// Waits until a moment that is known.
-fn pause(length: Duration) -> Result<(), Failure> {
+pub(super) fn pause(length: Duration) -> Result<(), Failure> {
     poll(&[], Some(length))?;
     Ok(())
 }
 
 /// Says it; which notices were in it.
-fn say(notices: &[Notice], left: &[String]) -> Result<Vec<u64>, Failure> {
+pub(super) fn say(notices: &[Notice], left: &[String]) -> Result<Vec<u64>, Failure> {
     let Speech { text, told } = speech(notices, notices.len() >= SPOKEN_MAX as usize);
     let mut stderr = io::stderr().lock();
     writeln!(stderr, "{text}")?;

@@ -241,7 +241,7 @@ impl Declared {
     }
 
     fn listed(&self) -> Tool {
-        let mut hints = ToolAnnotations::with_title(self.title);
+        let mut hints = ToolAnnotations::new();
         hints = match self.hints {
             Hints::Reads => hints.read_only(true).destructive(false).idempotent(true).open_world(false),
             Hints::Writes => hints.read_only(false).destructive(false).idempotent(false).open_world(false),

@@ -169,6 +169,7 @@ impl Agent {
             Self::Claude => vec![
                 group("PostToolUse", "claude-wait", json!({ "asyncRewake": true, "timeout": 86_400 }), Some(STARTERS)),
                 group("Stop", "claude-stop", soon(), None),
+                group("Stop", "claude-watch", json!({ "asyncRewake": true, "timeout": 86_400 }), None),
                 group("UserPromptSubmit", "claude-prompt", soon(), None),
                 group("SessionStart", "claude-start", soon(), None),
                 group("SessionEnd", "claude-end", json!({}), None),

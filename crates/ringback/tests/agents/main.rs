@@ -46,6 +46,7 @@ stories! {
         claude_is_woken_after_quit_and_continue
         claude_hears_of_what_ended_while_it_was_away
         claude_without_tasks_is_woken_by_the_hook
+        claude_is_woken_when_a_server_is_ready
         claude_stop_hook_holds_the_turn
         claude_in_print_mode_never_hangs
         claude_stops_a_task_and_its_tree_is_gone

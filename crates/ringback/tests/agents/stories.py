@@ -180,13 +180,28 @@ def claude_without_tasks_is_woken_by_the_hook(s: Stage) -> dict:
     agent.start([], s.deadline)
     agent.ask(first, s.deadline)
     s.answered(agent.mock, first)
-    hit = s.woken(agent.mock, first, FIRST, {"rewake-hook"})
+    hit = s.woken(agent.mock, first, FIRST, {"rewake-hook", "stop-hook"})
     agent.ask(second, s.deadline)
     s.answered(agent.mock, second)
-    s.woken(agent.mock, second, SECOND, {"rewake-hook"})
+    s.woken(agent.mock, second, SECOND, {"rewake-hook", "stop-hook"})
     s.once(agent.mock, RUN, FIRST)
     s.once(agent.mock, RUN, SECOND)
     return s.report(hit)
+
+
+def claude_is_woken_when_a_server_is_ready(s: Stage) -> dict:
+    """Idle, with tasks and all hooks: what `ready` waits for starts a turn, and the task runs on."""
+    server = {"command": "sleep 2; echo LISTENING_$((42+0)); sleep 600", "ready": "^LISTENING", "wait_ms": 0}
+    turn = Turn("FIRSTPROMPT", RUN, server)
+    agent = s.claude([turn])
+    agent.start([], s.deadline)
+    agent.ask(turn, s.deadline)
+    s.answered(agent.mock, turn)
+    hit = agent.mock.wait(lambda: agent.mock.first(lambda r: r.n > turn.result.n and RUN in r.tools and "LISTENING_42" in r.new), s.deadline.left())
+    if not hit:
+        raise Fault(f"no turn came; the tool had answered: {turn.result.new[-300:]}")
+    s.once(agent.mock, RUN, "LISTENING_42")
+    return {"via": via(hit.new)}
 
 
 def claude_stop_hook_holds_the_turn(s: Stage) -> dict:
@@ -195,6 +210,7 @@ def claude_stop_hook_holds_the_turn(s: Stage) -> dict:
     agent = s.claude([turn], hold=s.has_ended, tasks=False)
     settings = json.loads(agent.settings.read_text())
     del settings["hooks"]["PostToolUse"]
+    settings["hooks"]["Stop"] = [group for group in settings["hooks"]["Stop"] if "claude-stop" in json.dumps(group)]
     agent.settings.write_text(json.dumps(settings))
     agent.start([], s.deadline)
     agent.ask(turn, s.deadline)

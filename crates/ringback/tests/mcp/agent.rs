@@ -58,9 +58,15 @@ impl Home {
     /// A program that lives in this home, and in no agent's session.
     pub(crate) fn command_of(&self, program: impl AsRef<std::ffi::OsStr>) -> Command {
         let mut command = Command::new(program);
-        for name in
-            ["CLAUDE_CODE_SESSION_ID", "RINGBACK_SESSION", "RINGBACK_ID", "CODEX_THREAD_ID", "GEMINI_SESSION_ID", "GEMINI_CLI", "OPENCODE"]
-        {
+        for name in [
+            "CLAUDE_CODE_SESSION_ID",
+            "RINGBACK_SESSION",
+            "RINGBACK_ID",
+            "CODEX_THREAD_ID",
+            "GEMINI_SESSION_ID",
+            "GEMINI_CLI",
+            "OPENCODE",
+        ] {
             command.env_remove(name);
         }
         command.env("RINGBACK_HOME", self.path().join("home")).env("XDG_CONFIG_HOME", self.path());

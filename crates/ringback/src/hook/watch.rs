@@ -1,0 +1,81 @@
+//! Watches over an idle session, and wakes its agent for what it is to hear: ends, and what was asked to be noticed.
+
+use std::fs::OpenOptions;
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+use std::io;
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::time::Duration;
+
+use ringback_host::client::Client;
+use ringback_host::home::Home;
+use ringback_host::wire::{Notice, Reply, Request};
+use ringback_sys::lock;
+
+use super::Options;
+use super::agent::Hook;
+use super::event::Event;
+use super::speech::SPOKEN_MAX;
+use super::told::{Wish, acknowledge, claim, client};
+use super::wait::{EXIT_WAKE, GATHER, is_print_mode, pause, say};
+use crate::cli::door::{self, tasks};
+use crate::explain::{Done, Failure};
+
+/// What wakes where nothing else is asked for. Silence does not: of a task that is silent for long there may be nothing to say.
+const KINDS: [&str; 3] = ["tool_result", "tool_match", "tool_ready"];
+/// How many notices are looked at to see what has come.
+const LOOKED_AT_MAX: u32 = 1000;
+/// How long one look blocks before it is looked whether anything is left to wait for; whatever comes ends it at once.
+const LOOK: Duration = Duration::from_hours(1);
+
+/// Watches, and wakes or not.
+pub(super) fn watch(hook: Hook, event: &Event, options: &Options) -> Done {
+    let Some(session) = event.session().filter(|_| !is_print_mode()) else { return Ok(0) };
+    let Some(mut client) = client(session)? else { return Ok(0) };
+    let Some(_alone) = alone(client.home(), session)? else { return Ok(0) };
+    let kinds = if options.kinds.is_empty() { KINDS.map(str::to_owned).to_vec() } else { options.kinds.clone() };
+    let mut newer_than = 0;
+    loop {
+        let wish = Wish { tasks: Vec::new(), kinds: kinds.clone() };
+        let (notices, held_ms) = claim(&mut client, hook.name, wish, SPOKEN_MAX)?;
+        if !notices.is_empty() {
+            let told = say(&notices, &[])?;
+            acknowledge(&mut client, told)?;
+            return Ok(EXIT_WAKE);
+        }
+        // What somebody else has claimed is ours when his time is over and it was not heard.
+        let most = held_ms.map_or(LOOK, |held| Duration::from_millis(held + 1));
+        if held_ms.is_none() && !runs(&mut client, session)? {
+            return Ok(0);
+        }
+        let news = news(&mut client, newer_than, most)?;
+        newer_than = news.last().map_or(newer_than, |notice| notice.seq);
+        if news.iter().any(|notice| kinds.contains(&notice.kind)) {
+            pause(GATHER)?;
+        }
+    }
+}
+
+/// What holds the place of the one who watches over this session; nothing if somebody does so already. The kernel frees it
+/// with the end of this process.
+fn alone(home: &Home, session: &str) -> io::Result<Option<std::fs::File>> {
+    let mut hash = DefaultHasher::new();
+    session.hash(&mut hash);
+    let folder = home.root().join("watch");
+    ringback_sys::files::private_dir(&folder)?;
+    let path = folder.join(format!("{:016x}.lock", hash.finish()));
+    let file = OpenOptions::new().create(true).truncate(false).write(true).mode(0o600).open(path)?;
+    Ok(lock::try_exclusive(&file)?.then_some(file))
+}
+
+fn runs(client: &mut Client, session: &str) -> Result<bool, Failure> {
+    let list = Request::List { session: Some(session.to_owned()), ended: false, before: None, limit: 1 };
+    Ok(tasks(client.call(list)?)?.list.iter().any(|task| !task.has_ended()))
+}
+
+fn news(client: &mut Client, newer_than: u64, most: Duration) -> Result<Vec<Notice>, Failure> {
+    let wait_ms = ringback_host::quantity::millis(most);
+    match client.call(Request::News { newer_than, wait_ms, limit: LOOKED_AT_MAX })? {
+        Reply::Notices { notices, .. } => Ok(notices),
+        _ => Err(door::unexpected()),
+    }
+}
