@@ -30,7 +30,7 @@ pub(crate) struct Hook {
     /// How long after the agent's end its tasks are stopped, unless it comes back
     #[arg(long, value_name = "DURATION", value_parser = value::duration, default_value = "24h")]
     keep_for: Duration,
-    /// What wakes an idle agent: kinds of notices (can be repeated) [tool_result, tool_match, tool_ready]
+    /// What wakes an idle agent: kinds of notices (can be repeated), by default `tool_result`, `tool_match` and `tool_ready`
     #[arg(long, value_name = "KIND")]
     kind: Vec<String>,
 }

@@ -33,7 +33,7 @@ pub(super) fn watch(hook: Hook, event: &Event, options: &Options) -> Done {
     let Some(mut client) = client(session)? else { return Ok(0) };
     let Some(_alone) = alone(client.home(), session)? else { return Ok(0) };
     let kinds = if options.kinds.is_empty() { KINDS.map(str::to_owned).to_vec() } else { options.kinds.clone() };
-    let mut newer_than = 0;
+    let (mut newer_than, mut is_last_look) = (0, false);
     loop {
         let wish = Wish { tasks: Vec::new(), kinds: kinds.clone() };
         let (notices, held_ms) = claim(&mut client, hook.name, wish, SPOKEN_MAX)?;
@@ -42,11 +42,18 @@ pub(super) fn watch(hook: Hook, event: &Event, options: &Options) -> Done {
             acknowledge(&mut client, told)?;
             return Ok(EXIT_WAKE);
         }
+        if held_ms.is_none() {
+            if is_last_look {
+                return Ok(0);
+            }
+            // The last one may have ended since the look.
+            is_last_look = !runs(&mut client, session)?;
+            if is_last_look {
+                continue;
+            }
+        }
         // What somebody else has claimed is ours when his time is over and it was not heard.
         let most = held_ms.map_or(LOOK, |held| Duration::from_millis(held + 1));
-        if held_ms.is_none() && !runs(&mut client, session)? {
-            return Ok(0);
-        }
         let news = news(&mut client, newer_than, most)?;
         newer_than = news.last().map_or(newer_than, |notice| notice.seq);
         if news.iter().any(|notice| kinds.contains(&notice.kind)) {

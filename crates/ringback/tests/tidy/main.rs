@@ -4,6 +4,7 @@
 
 mod complaints;
 mod house;
+mod pages;
 mod rules;
 mod source;
 
@@ -21,4 +22,16 @@ fn the_house_is_read_whole() {
         assert!(house.files.iter().any(|file| file.path == path), "{path} was not looked at");
     }
     assert!(house.files.iter().all(|file| !file.path.starts_with("target/")));
+}
+
+#[test]
+fn every_test_that_a_page_names_is_there() {
+    let house = house::House::open();
+    let unknown = pages::unknown_tests(&house.files);
+    assert!(unknown.is_empty(), "\n{}\n", unknown.join("\n"));
+    let page = |text: &str| source::File::new("docs/harn.md", &format!("| a | seen by |\n|---|---|\n{text}"));
+    let test = || source::File::new("crates/x/tests/y.rs", "fn it_holds() {}");
+    let check = |text: &str| pages::unknown_tests(&[page(text), test()]);
+    assert!(check("| `flag` | `it_holds` |").is_empty());
+    assert_eq!(check("| x | `it_holds`, `it_is_said` |"), ["docs/harn.md:3: there is no test `it_is_said`"]);
 }
