@@ -84,6 +84,8 @@ pub enum StartError {
     TooLong,
     /// The machine went down before it was its turn.
     Reboot,
+    /// Somebody killed it before its program was executed.
+    Killed,
     /// Something else; the errno says what.
     Other,
 }
@@ -100,6 +102,7 @@ impl StartError {
             Self::Resources => "resources",
             Self::TooLong => "too_long",
             Self::Reboot => "reboot",
+            Self::Killed => "killed_before_start",
             Self::Other => "start_error",
         }
     }

@@ -36,6 +36,18 @@ pub enum Leftovers {
     Wait,
 }
 
+/// What happens when an output reaches its cap.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum OutputPolicy {
+    /// Its head and a tail that moves on are kept, and the middle is freed.
+    #[default]
+    HeadTail,
+    /// The task is stopped.
+    Kill,
+    /// Nothing more is kept; the task runs on.
+    StopRecording,
+}
+
 macro_rules! words {
     ($name:ident: $($word:literal = $variant:ident),+) => {
         impl $name {
@@ -63,6 +75,7 @@ macro_rules! words {
 words!(Lease: "awaited" = Awaited, "service" = Service, "detached" = Detached);
 words!(IfRunning: "reuse" = Reuse, "replace" = Replace, "reject" = Reject);
 words!(Leftovers: "keep" = Keep, "kill" = Kill, "wait" = Wait);
+words!(OutputPolicy: "head-tail" = HeadTail, "kill" = Kill, "stop-recording" = StopRecording);
 
 /// The longest session name, task name or key, in bytes: they stand in every list and notice.
 pub const LABEL_BYTES_MAX: usize = 256;

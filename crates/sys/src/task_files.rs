@@ -207,6 +207,7 @@ mod tests {
             stdin: false,
             term_main_only: true,
             kill_at_output_max: false,
+            stop_at_output_max: true,
             umask: 0o27,
             nice: -3,
             wall_ms: 1,
@@ -233,6 +234,7 @@ mod tests {
         write_spec(scratch.path(), &SpecIn { head: head(), cwd: b"/tmp", args: &args, vars: &vars }).unwrap();
         let spec = read_spec(scratch.path()).unwrap();
         assert_eq!((spec.cwd.as_slice(), &spec.args, &spec.vars), (b"/tmp".as_slice(), &args, &vars));
+        assert!(spec.head.stop_at_output_max && !spec.head.kill_at_output_max);
         assert_eq!((spec.head.task, spec.head.nice, spec.head.args, spec.head.vars), (7, -3, 4, 2));
         let again = SpecIn { head: head(), cwd: b"", args: &args, vars: &[] };
         assert_eq!(write_spec(scratch.path(), &again).unwrap_err().kind(), io::ErrorKind::AlreadyExists);

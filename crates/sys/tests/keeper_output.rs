@@ -185,6 +185,29 @@ fn a_split_task_has_its_gaps_in_every_file() {
 }
 
 #[test]
+fn recording_may_stop_at_the_cap_and_the_task_runs_on() {
+    let cap = 100_000;
+    for split in [false, true] {
+        let script = "seq 1 100000; echo last; exit 4";
+        let order = Order::sh(script).with(|head| {
+            (head.output_max, head.stop_at_output_max, head.split) = (cap, true, split);
+        });
+        let task = order.start();
+        let mut oracle: String = (1..=100_000).map(|n| n.to_string() + "\n").collect();
+        oracle += "last\n";
+        let record = task.wait_closed();
+        assert_eq!(code(&record), Some(4));
+        assert!(task.output() == oracle.as_bytes()[..100_000], "the first {cap} bytes");
+        if split {
+            assert!(task.file("stdout") == oracle.as_bytes()[..100_000], "the stream has the same");
+        }
+        let total = oracle.len() as u64;
+        assert_eq!((record.output_bytes, record.gaps_count, record.output_complete), (total, 1, true));
+        assert_eq!(record.gaps[0], Gap { from: cap, to: total, why: GapWhy::OutputLimit });
+    }
+}
+
+#[test]
 fn the_cap_may_also_end_the_task() {
     let order = Order::new(&["yes"]).with(|head| {
         head.output_max = 1 << 20;

@@ -6,7 +6,7 @@ use std::os::fd::AsFd;
 use ringback_core::id::TaskId;
 use ringback_core::outcome::StartError;
 use ringback_core::task::{Input, Stop};
-use ringback_sys::form::record::{Phase, Record, Who};
+use ringback_sys::form::record::{Phase, Record, Step, Who};
 use ringback_sys::form::request::{Ask, Request};
 use ringback_sys::launch::Work;
 use ringback_sys::signals::{SIGCONT, SIGUSR1};
@@ -133,7 +133,7 @@ impl Daemon {
     fn launch_failed(&mut self, id: TaskId, error: &io::Error) {
         self.troubles.note(&format!("launch the keeper of {id}"), error);
         let errno = error.raw_os_error().unwrap_or(0);
-        let why = match start_error(false, true, errno) {
+        let why = match start_error(Step::Exec, errno) {
             StartError::Resources => StartError::Resources,
             // What was not found or not permitted is our own program, not the command.
             _ => StartError::Other,

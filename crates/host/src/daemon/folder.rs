@@ -6,7 +6,7 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 
 use ringback_core::id::TaskId;
-use ringback_core::spec::Leftovers;
+use ringback_core::spec::{Leftovers, OutputPolicy};
 use ringback_sys::cgroup;
 use ringback_sys::form::spec::{self, Head, LIMIT_KEEP, LIMITS};
 use ringback_sys::task_files::{self, SpecIn};
@@ -160,6 +160,7 @@ fn head(about: &About<'_>, private: &Private) -> Head {
         Leftovers::Kill => spec::Leftovers::Kill,
         Leftovers::Wait => spec::Leftovers::Wait,
     };
+    let policy = OutputPolicy::parse(&asked.output_policy).unwrap_or_default();
     Head {
         task: about.id.bits(),
         leftovers,
@@ -174,7 +175,8 @@ fn head(about: &About<'_>, private: &Private) -> Head {
         grace_ms: asked.grace_ms,
         output_max: asked.output_max,
         limits,
-        kill_at_output_max: false,
+        kill_at_output_max: policy == OutputPolicy::Kill,
+        stop_at_output_max: policy == OutputPolicy::StopRecording,
         args: 0,
         vars: 0,
         strings: 0,

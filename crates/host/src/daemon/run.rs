@@ -4,7 +4,7 @@ use std::io;
 
 use mio::Token;
 use ringback_core::id::TaskId;
-use ringback_core::spec::{self, IfRunning, Lease, Leftovers};
+use ringback_core::spec::{self, IfRunning, Lease, Leftovers, OutputPolicy};
 use ringback_core::watch::{PROGRESS_MAX_MS, PROGRESS_MIN_MS};
 use ringback_sys::process;
 use serde_bytes::ByteBuf;
@@ -185,6 +185,7 @@ impl Daemon {
         }
         let lease = word("lease", &run.lease, Lease::parse, Lease::WORDS)?;
         word("leftovers", &run.leftovers, Leftovers::parse, Leftovers::WORDS)?;
+        word("output-policy", &run.output_policy, OutputPolicy::parse, OutputPolicy::WORDS)?;
         word("if-running", &run.if_running, IfRunning::parse, IfRunning::WORDS)?;
         let ms = |duration: std::time::Duration| u64::try_from(duration.as_millis()).unwrap_or(u64::MAX);
         let asked = Asked {
@@ -197,6 +198,7 @@ impl Daemon {
             wall_ms: run.timeout_ms.or(self.config.default_timeout.map(ms)),
             idle_ms: run.idle_timeout_ms,
             grace_ms: run.grace_ms.unwrap_or_else(|| ms(self.config.grace)),
+            output_policy: run.output_policy,
             output_max: run.output_max.unwrap_or(self.config.max_output),
             stdin: run.stdin || run.pty.is_some(),
             pty: run.pty,

@@ -5,7 +5,7 @@ use std::path::Path;
 use ringback_core::outcome::{Cause, Evidence, Outcome};
 use ringback_core::task::Sight;
 use ringback_sys::form::receipt::{Doubt, Ended, Entry, Head, Layer};
-use ringback_sys::form::record::{self, GapWhy, Phase, Record, Step, Witness};
+use ringback_sys::form::record::{self, GapWhy, Phase, Record, Witness};
 use ringback_sys::{identity, signals, task_files};
 
 use crate::store::{Facts, StoredOutcome, row::start_error};
@@ -17,12 +17,12 @@ pub(super) const KEEPER_DIED: &str = "keeper_died";
 /// What the record shows. `witnessed` is a status that the daemon saw itself, for a record without one.
 pub(super) fn sight(record: &Record, witnessed: Option<i32>) -> Sight {
     let own = (record.witness != Witness::None).then_some(record.wait_status);
-    let evidence = Evidence { status: own.or(witnessed), cause: cause(record.cause), oom: false };
+    let evidence = Evidence { status: own.or(witnessed), cause: cause(record.cause), oom: record.oom };
     match record.phase {
         Phase::New => Sight::New,
         Phase::Started => Sight::Started,
         Phase::StartFailed => {
-            let why = start_error(record.step == Step::Cwd, record.step == Step::Exec, record.errno);
+            let why = start_error(record.step, record.errno);
             Sight::StartFailed { why, errno: record.errno }
         }
         Phase::Ended => Sight::Ended(evidence),
@@ -72,11 +72,13 @@ pub(super) fn refresh(facts: &mut Facts, dir: &Path, record: &Record) {
     if record.ended_wall_ms > 0 {
         facts.ended_ms = Some(record.ended_wall_ms);
         facts.duration_ms = Some(record.ended_mono_ms.saturating_sub(record.started_mono_ms));
-        facts.usage = Some(UsageObject {
+        // Only a parent is told what its child has used (wait4(2)).
+        facts.usage = (record.witness == Witness::Parent).then(|| UsageObject {
             user_ms: record.user_us / 1000,
             system_ms: record.system_us / 1000,
             max_rss_bytes: record.max_rss_kb * 1024,
         });
+        facts.paused_ms = record.pauses_seen.then_some(record.paused_ms);
     }
     facts.output_bytes = record.output_bytes;
     facts.output_complete = record.output_complete || record.phase == Phase::StartFailed;

@@ -4,6 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use jiff::Timestamp;
+use ringback_core::spec::OutputPolicy;
 use ringback_sys::form::record::{Phase, Record, Who};
 use ringback_sys::{identity, process, signals};
 use serde_bytes::ByteBuf;
@@ -51,6 +52,7 @@ pub(super) fn task(row: &Row, dir: &Path, record: Option<&Record>, detail: Detai
         output: OutputObject {
             path: shown(&dir.join(OUTPUT)),
             index_path: shown(&dir.join(INDEX)),
+            policy: OutputPolicy::parse(&asked.output_policy).unwrap_or_default().word().to_owned(),
             ..OutputObject::default()
         },
         ready: asked.ready.as_ref().map(|_| row.watch.ready),
@@ -84,6 +86,8 @@ fn running(object: &mut TaskObject, record: &Record, dir: &Path) {
     object.started_at = Some(time(record.started_wall_ms));
     let now_ms = process::monotonic_ms();
     object.duration_ms = Some(now_ms.saturating_sub(record.started_mono_ms));
+    let pause_ms = if record.stopped_mono_ms == 0 { 0 } else { now_ms.saturating_sub(record.stopped_mono_ms) };
+    object.paused_ms = record.pauses_seen.then_some(record.paused_ms + pause_ms);
     object.pid = Some(record.main.pid);
     object.process_group_id = Some(record.main.pid);
     object.output.gaps = sight::gaps(record);
@@ -119,6 +123,7 @@ fn ended(object: &mut TaskObject, facts: &Facts, live: bool, dir: &Path) {
     object.leftovers.clone_from(&facts.leftovers);
     object.cleanup.clone_from(&facts.receipt);
     object.usage.clone_from(&facts.usage);
+    object.paused_ms = facts.paused_ms;
     if live {
         let mut starts = facts.leftover_starts.iter();
         object.leftovers.retain(|left| {

@@ -4,6 +4,7 @@ use ringback_core::id::TaskId;
 use ringback_core::outcome::{Cause, Outcome, StartError, WaitStatus};
 use ringback_core::task::Stop;
 use ringback_core::watch::Stand;
+use ringback_sys::form::record::Step;
 use serde::{Deserialize, Serialize};
 use serde_bytes::ByteBuf;
 
@@ -63,6 +64,8 @@ pub struct Asked {
     pub grace_ms: u64,
     /// Cap of the output, bytes; 0 is none.
     pub output_max: u64,
+    /// What happens at the cap: `head-tail`, `kill` or `stop-recording`; empty is the first.
+    pub output_policy: String,
     /// stdin is a pipe or a terminal, to which can be sent.
     pub stdin: bool,
     /// stdio is a terminal of this size at first.
@@ -123,8 +126,10 @@ pub struct Facts {
     pub leftover_starts: Vec<u64>,
     /// The receipt of the last stop.
     pub receipt: Option<ReceiptObject>,
-    /// What it used.
+    /// What it used, if its keeper saw its end.
     pub usage: Option<UsageObject>,
+    /// How long it was stopped, milliseconds, if that was seen from start to end.
+    pub paused_ms: Option<u64>,
 }
 
 /// The outcome, as stored: words and numbers of the contract.
@@ -284,17 +289,19 @@ impl StoredOutcome {
 }
 
 /// What an errno of a failed start means; `step` is where it happened.
-pub fn start_error(in_cwd: bool, in_exec: bool, errno: i32) -> StartError {
+pub fn start_error(step: Step, errno: i32) -> StartError {
     // Numbers of asm-generic/errno-base.h; the same on every Linux.
-    match errno {
-        _ if in_cwd => StartError::Cwd,
-        2 | 20 if in_exec => StartError::NotFound,
-        1 | 13 if in_exec => StartError::Permission,
-        8 if in_exec => StartError::Format,
-        7 => StartError::TooLong,
-        11 | 12 | 23 | 24 => StartError::Resources,
-        _ if in_exec => StartError::Other,
-        _ => StartError::Stdio,
+    match (step, errno) {
+        (Step::Cwd, _) => StartError::Cwd,
+        (Step::Exec, 2 | 20) => StartError::NotFound,
+        (Step::Exec, 1 | 13) => StartError::Permission,
+        (Step::Exec, 8) => StartError::Format,
+        // The keeper's word for a child that was gone before it came to its program.
+        (Step::Fork, 4) => StartError::Killed,
+        (_, 7) => StartError::TooLong,
+        (_, 11 | 12 | 23 | 24) => StartError::Resources,
+        (Step::Stdio, _) => StartError::Stdio,
+        (Step::None | Step::Exec | Step::Fork | Step::Spec, _) => StartError::Other,
     }
 }
 
@@ -309,6 +316,17 @@ mod tests {
         assert_eq!((stored.exit_code(), stored.final_exit_code()), (None, Some(0)));
         let exited = StoredOutcome::from(&Outcome::Exited { code: 7 });
         assert_eq!((exited.exit_code(), exited.final_exit_code()), (Some(7), None));
+    }
+
+    #[test]
+    fn a_failed_start_is_called_what_it_was() {
+        assert_eq!(start_error(Step::Exec, 2).word(), "not_found");
+        assert_eq!(start_error(Step::Cwd, 2).word(), "cwd_missing");
+        assert_eq!(start_error(Step::Stdio, 2).word(), "stdio");
+        assert_eq!(start_error(Step::Fork, 11).word(), "resources");
+        // The child was killed before its gate; nothing was wrong with stdin, stdout or stderr.
+        assert_eq!(start_error(Step::Fork, 4).word(), "killed_before_start");
+        assert_eq!(start_error(Step::Spec, 22).word(), "start_error");
     }
 
     #[test]

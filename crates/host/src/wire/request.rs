@@ -255,6 +255,8 @@ pub struct RunRequest {
     pub grace_ms: Option<u64>,
     /// Cap of the output on disk, bytes; `None` is the default, 0 is no cap.
     pub output_max: Option<u64>,
+    /// What happens at that cap: `head-tail`, `kill` or `stop-recording`; empty is `head-tail`.
+    pub output_policy: String,
     /// stdin is a pipe for `send`.
     pub stdin: bool,
     /// stdio is a terminal of this size, and `send` types into it.

@@ -47,7 +47,7 @@ pub struct TaskObject {
     pub ended_at: Option<String>,
     /// From start to end, or to now.
     pub duration_ms: Option<u64>,
-    /// Time spent paused; not measured so far.
+    /// How long the main process was stopped (SIGSTOP and its like); nothing if nobody saw that from start to end.
     pub paused_ms: Option<u64>,
     /// The main process, once started.
     pub pid: Option<i32>,
@@ -81,7 +81,7 @@ pub struct TaskObject {
     pub leftovers: Vec<LeftoverObject>,
     /// The receipt of the last stop.
     pub cleanup: Option<ReceiptObject>,
-    /// What it used, once ended.
+    /// What it used, once ended; nothing if its keeper did not see the end.
     pub usage: Option<UsageObject>,
 }
 
@@ -168,6 +168,8 @@ pub struct OutputObject {
     pub lines: Option<u64>,
     /// `[from, to, why]` of bytes that are not there.
     pub gaps: Vec<(u64, u64, String)>,
+    /// What happens when it reaches its cap: `head-tail`, `kill` or `stop-recording`.
+    pub policy: String,
     /// Whether no more can come.
     pub complete: bool,
     /// Processes that may still write, after the end.

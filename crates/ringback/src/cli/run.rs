@@ -110,6 +110,9 @@ pub(crate) struct Run {
     /// Keep at most this much output on disk, 0 for all [default: 1 GiB]
     #[arg(long, value_name = "SIZE", value_parser = value::size)]
     max_output: Option<u64>,
+    /// What happens when the output reaches --max-output
+    #[arg(long, value_enum, default_value_t, value_name = "POLICY")]
+    output_policy: OutputPolicy,
     /// Name the work: a live task of the same key and session is not started twice
     #[arg(long, value_name = "KEY")]
     key: Option<String>,
@@ -160,6 +163,17 @@ enum Leftovers {
     Kill,
     /// The task ends when they have ended
     Wait,
+}
+
+#[derive(Clone, Copy, Debug, Default, ValueEnum)]
+enum OutputPolicy {
+    /// Head and tail are kept, the middle is freed
+    #[default]
+    HeadTail,
+    /// The task is stopped: state `killed`, reason `output_limit`
+    Kill,
+    /// Nothing more is kept, and the task runs on
+    StopRecording,
 }
 
 #[derive(Clone, Copy, Debug, Default, ValueEnum)]
@@ -246,6 +260,7 @@ impl Run {
             idle_timeout_ms: self.idle_timeout.map(millis),
             grace_ms: self.grace.map(millis),
             output_max: self.max_output,
+            output_policy: word(&self.output_policy),
             stdin: self.stdin,
             pty: self.pty.map(|size| size.or_else(terminal::own_size).unwrap_or(TerminalSize::USUAL)),
             split: self.split,
@@ -471,6 +486,8 @@ mod tests {
             "0",
             "--max-output",
             "1KiB",
+            "--output-policy",
+            "stop-recording",
             "--split",
             "--stdin",
             "--term",
@@ -507,6 +524,7 @@ mod tests {
             (all.leftovers.as_str(), all.lease.as_str(), all.if_running.as_str()),
             ("kill", "service", "reject")
         );
+        assert_eq!(all.output_policy, "stop-recording");
         assert!(all.term_main_only && all.split && all.stdin && all.env.iter().any(|pair| **pair == *b"A=b"));
         assert_eq!(all.binding.unwrap()["a"], 1);
     }

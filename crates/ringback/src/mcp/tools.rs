@@ -115,6 +115,7 @@ fn run_input() -> Value {
         "pty": {"type": ["boolean", "string"], "description": "a terminal, 80x24 or e.g. 120x40; send types into it"},
         "split": {"type": "boolean", "description": "label stdout and stderr"},
         "max_output": {"type": "string", "description": "disk cap, e.g. 1GiB"},
+        "output_policy": {"enum": ["head-tail", "kill", "stop-recording"], "description": "at the cap"},
         "ready": {"type": "string", "description": "regex of a line, or tcp:PORT; noticed, and for wait"},
         "watch": {"type": "array", "items": {"type": "string"}, "description": "regexes of lines to be noticed"},
         "progress": {"type": "string", "description": "first notice of progress, e.g. 30s; then doubling"},

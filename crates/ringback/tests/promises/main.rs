@@ -13,6 +13,7 @@ mod outcomes;
 mod cgroups;
 mod held_pipes;
 mod hidden;
+mod limits;
 mod timeouts;
 mod trees;
 

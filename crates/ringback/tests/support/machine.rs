@@ -45,6 +45,11 @@ pub(crate) fn while_stopped(pid: Pid, work: impl FnOnce()) {
     pidfd_send_signal(&process, Signal::CONT).expect("a continuation");
 }
 
+/// What a file of a process in `/proc` says.
+pub(crate) fn proc_file_text(pid: i32, name: &str) -> String {
+    fs::read_to_string(format!("/proc/{pid}/{name}")).unwrap_or_default()
+}
+
 /// Waits until a process is gone (or a zombie).
 #[track_caller]
 pub(crate) fn until_gone(pid: Pid) {

@@ -138,6 +138,7 @@ pub struct Leftover {
 }
 
 /// One state record.
+#[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own, and none excludes another")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct Record {
     /// Rises by one with every write.
@@ -198,6 +199,14 @@ pub struct Record {
     /// Whether the last stop that was begun is over, also if its receipt could not be written. (Keepers before this
     /// field never say so; theirs is over when there is a receipt.)
     pub stop_over: bool,
+    /// Whether the kernel's out-of-memory killer ended the main process, or one beside it in the same cgroup.
+    pub oom: bool,
+    /// Whether the keeper has seen every pause from the start on; keepers from before this field say no.
+    pub pauses_seen: bool,
+    /// How long the main process was stopped (SIGSTOP and its like) in all pauses that are over, milliseconds.
+    pub paused_ms: u64,
+    /// `CLOCK_MONOTONIC` of the stop that is not over, 0 if there is none.
+    pub stopped_mono_ms: u64,
 }
 
 impl Record {
@@ -245,7 +254,11 @@ impl Record {
             w.u64(gap.to);
             w.u8(gap.why as u8);
         }
-        w.u8(u8::from(self.stop_over));
+        for flag in [self.stop_over, self.oom, self.pauses_seen] {
+            w.u8(u8::from(flag));
+        }
+        w.u64(self.paused_ms);
+        w.u64(self.stopped_mono_ms);
         debug_assert!(!w.overflowed());
         let crc = crc32c(&slot[4..]);
         slot[..4].copy_from_slice(&crc.to_le_bytes());
@@ -290,7 +303,9 @@ impl Record {
         for gap in record.gaps.iter_mut().chain(record.stream_gaps.as_flattened_mut()) {
             *gap = Gap { from: r.u64(), to: r.u64(), why: GapWhy::of(r.u8())? };
         }
-        record.stop_over = r.u8() != 0;
+        [record.stop_over, record.oom, record.pauses_seen] = r.take::<3>().map(|b| b != 0);
+        record.paused_ms = r.u64();
+        record.stopped_mono_ms = r.u64();
         (!r.short()).then_some(record)
     }
 
@@ -336,7 +351,8 @@ mod tests {
     fn sample(seq: u64) -> Record {
         let mut record =
             Record { seq, phase: Phase::Ended, wait_status: 42 << 8, witness: Witness::Parent, ..Record::default() };
-        record.stop_over = true;
+        (record.stop_over, record.oom, record.pauses_seen) = (true, true, true);
+        (record.paused_ms, record.stopped_mono_ms) = (5, u64::MAX);
         record.leftovers[3].who.pid = 77;
         record.gaps[7] = Gap { from: 1, to: 9, why: GapWhy::NoSpace };
         record.stream_gaps[1][1] = Gap { from: 2, to: 8, why: GapWhy::Truncated };

@@ -72,6 +72,9 @@ pub struct Head {
     pub vars: u32,
     /// How many bytes of strings follow the head.
     pub strings: u64,
+    /// What comes after the first `output_max` bytes is counted and dropped; else the middle of the output is freed. So say
+    /// specs from before this field.
+    pub stop_at_output_max: bool,
     /// How many bytes stay free on the disk of the task folder: below that, what was kept of an output is thinned before
     /// more is written. 0 is no such floor; so say specs from before this field.
     pub free_min: u64,
@@ -116,6 +119,7 @@ impl Default for Head {
             args: 0,
             vars: 0,
             strings: 0,
+            stop_at_output_max: false,
             free_min: 0,
             pty: None,
         }
@@ -148,6 +152,7 @@ impl Head {
         let Size { columns, rows } = self.pty.unwrap_or_default();
         w.u16(columns);
         w.u16(rows);
+        w.u8(u8::from(self.stop_at_output_max));
         let crc = crc32c(&head[4..]);
         head[..4].copy_from_slice(&crc.to_le_bytes());
         head
@@ -171,6 +176,7 @@ impl Head {
         }
         let (args, vars, strings, free_min) = (r.u32(), r.u32(), r.u64(), r.u64());
         let pty = Size::new(r.u16(), r.u16());
+        let stop_at_output_max = r.u8() != 0;
         Some(Self {
             task,
             leftovers,
@@ -188,6 +194,7 @@ impl Head {
             args,
             vars,
             strings,
+            stop_at_output_max,
             free_min,
             pty,
         })

@@ -55,10 +55,13 @@ impl Capture {
         } else {
             [Some(Fifo::open(c"io", Stream::Merged)?), None]
         };
-        let output = Sink::new(open_output(c"output")?, Of::Output, head.output_max, head.free_min, record)?;
+        let mut output = Sink::new(open_output(c"output")?, Of::Output, head.output_max, head.free_min, record)?;
+        if head.stop_at_output_max {
+            output = output.stopping_at_cap();
+        }
         let files = if head.split {
-            // Together they get as much of the disk as `output` has.
-            let cap = head.output_max / 2;
+            // Together they get as much of the disk as `output` has; of one that stops at its cap they can have no more.
+            let cap = if head.stop_at_output_max { 0 } else { head.output_max / 2 };
             [
                 Some(Sink::new(open_output(c"stdout")?, Of::Stream(0), cap, head.free_min, record)?),
                 Some(Sink::new(open_output(c"stderr")?, Of::Stream(1), cap, head.free_min, record)?),

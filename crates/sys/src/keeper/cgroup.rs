@@ -83,6 +83,13 @@ pub(super) fn wait_until_empty(until_ms: u64) {
     }
 }
 
+/// How many processes in it or below it the kernel has killed for want of memory, where the memory controller is on.
+pub(super) fn oom_kills() -> u64 {
+    let mut text = [0; 512];
+    let read = file::open(c"cgroup/memory.events", file::flag::RDONLY).and_then(|file| file::read(&file, &mut text));
+    read.ok().and_then(|length| value(text.get(..length)?, b"oom_kill")).unwrap_or(0)
+}
+
 /// The number after `key` in a file of lines with a key and a number each.
 fn value(text: &[u8], key: &[u8]) -> Option<u64> {
     let number = |line: &[u8]| {

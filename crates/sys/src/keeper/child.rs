@@ -129,6 +129,7 @@ fn started(before: &Record) -> Record {
         started_wall_ms: time::wall_ms().cast_signed(),
         started_mono_ms: now_ms,
         last_output_mono_ms: now_ms,
+        pauses_seen: true,
         ..*before
     }
 }

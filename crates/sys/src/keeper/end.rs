@@ -4,6 +4,7 @@ use super::Keeper;
 use super::cgroup;
 use super::crash::crash;
 use super::members::{By, Members, Order};
+use super::oom;
 use super::procfs;
 use crate::form::receipt::Ended;
 use crate::form::record::{Cause, Leftover, Phase, Who, Witness};
@@ -36,7 +37,11 @@ impl Keeper {
         record.max_rss_kb = usage.max_rss_kb;
         record.ended_wall_ms = time::wall_ms().cast_signed();
         record.ended_mono_ms = time::mono_ms();
-        self.tell_at_ms = record.ended_mono_ms + DRAIN_MS;
+        // SIGKILL (9) that is none of ours may be the kernel's, for want of memory.
+        record.oom = status & 0x7f == 9 && record.cause == Cause::None && oom::killed(record, self.hold.in_cgroup);
+        let ended_ms = record.ended_mono_ms;
+        self.end_pause(ended_ms);
+        self.tell_at_ms = ended_ms + DRAIN_MS;
         self.look_again_at_ms = Some(self.tell_at_ms);
         self.main_over = true;
         self.capture.let_go_of_pty();

@@ -14,6 +14,8 @@ mod gaps;
 mod ledger;
 mod members;
 mod news;
+mod oom;
+mod pause;
 mod procfs;
 mod pty;
 mod receipts;
@@ -137,6 +139,7 @@ impl Keeper {
         }
         if slots[0].ready != 0 {
             self.clear_signals();
+            self.look_for_pause();
             let mut stop = self.stop.take();
             self.reap_into(stop.as_mut());
             self.stop = stop;
@@ -171,7 +174,7 @@ impl Keeper {
         } else if self.wall_at_ms().is_some_and(|at_ms| now_ms >= at_ms) {
             self.stop_tree(Cause::Wall, grace_ms);
         } else if self.idle_at_ms().is_some_and(|at_ms| now_ms >= at_ms) {
-            // Somebody has stopped it (SIGSTOP): that is not silence.
+            // Somebody has stopped it (SIGSTOP), which a keeper that took over is not told: that is not silence.
             if procfs::stat(self.ledger.record.main.pid).is_some_and(|main| main.state == b'T') {
                 self.idle_from_ms = now_ms;
             } else {
@@ -194,6 +197,9 @@ impl Keeper {
 
     fn idle_at_ms(&self) -> Option<u64> {
         let limit_ms = self.head.idle_ms;
+        if self.ledger.record.stopped_mono_ms != 0 {
+            return None;
+        }
         let from_ms = self.idle_from_ms.max(self.capture.last_ms);
         (limit_ms != 0 && self.limits_apply()).then(|| from_ms.saturating_add(limit_ms))
     }

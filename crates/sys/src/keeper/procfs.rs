@@ -196,6 +196,12 @@ fn has_no_variables(pid: i32) -> bool {
     matches!(length, Ok(0)) || &head == b"RINGBACK_CRASH="
 }
 
+/// Whether our process ids are those of the machine (`PROC_PID_INIT_INO`, `include/linux/proc_ns.h`).
+pub(super) fn is_in_first_pid_namespace() -> bool {
+    let mut name = [0; 64];
+    file::read_link(c"/proc/self/ns/pid", &mut name).is_ok_and(|name| name == c"pid:[4026531836]")
+}
+
 /// The boot id, as 16 bytes; zeros without `/proc`.
 pub(super) fn boot_id() -> [u8; 16] {
     let mut text = [0; 64];

@@ -43,6 +43,8 @@ pub(super) struct Sink {
     length: u64,
     /// Most bytes on disk, 0 for no limit.
     cap: u64,
+    /// What comes after the cap is dropped; else the middle is freed.
+    stops_at_cap: bool,
     /// The same, while the disk has no room for so many.
     limit: u64,
     /// How many bytes stay free on the disk, 0 for no floor.
@@ -65,7 +67,24 @@ impl Sink {
     /// Goes on at the end of `file`, or behind the last gap that the record knows.
     pub(super) fn new(file: Fd, of: Of, cap: u64, free_min: u64, record: &mut Record) -> Result<Self> {
         let length = file::seek_end(&file)?.max(gaps::end(record, of));
-        Ok(Self { file, of, length, cap, limit: cap, free_min, look_at: length, fault: None, by_copy: false })
+        Ok(Self {
+            file,
+            of,
+            length,
+            cap,
+            stops_at_cap: false,
+            limit: cap,
+            free_min,
+            look_at: length,
+            fault: None,
+            by_copy: false,
+        })
+    }
+
+    /// From the cap on nothing more is kept.
+    pub(super) fn stopping_at_cap(mut self) -> Self {
+        self.stops_at_cap = self.cap != 0;
+        self
     }
 
     /// Where the next byte goes.
@@ -88,6 +107,12 @@ impl Sink {
         if !self.may_write(ledger, now_ms) {
             return self.drop_from(pipe, ledger);
         }
+        if self.stops_at_cap && self.length >= self.cap {
+            self.fault = Some(Fault { why: GapWhy::OutputLimit, retry_ms: None });
+            let moved = self.drop_from(pipe, ledger);
+            ledger.write();
+            return moved;
+        }
         if !self.has_room(ledger) {
             return self.fail(Errno::ENOSPC, pipe, ledger, now_ms);
         }
@@ -109,7 +134,8 @@ impl Sink {
         let by_cap = if self.limit == 0 { u64::MAX } else { self.limit / 4 };
         let by_floor = if self.free_min == 0 { u64::MAX } else { self.look_at.saturating_sub(self.length) };
         let most = usize::try_from(by_cap.min(by_floor)).unwrap_or(MOVE_MAX);
-        let answer = file::splice(pipe, &self.file, Some(self.length), most.clamp(PIECE_BYTES, MOVE_MAX));
+        let most = most.clamp(PIECE_BYTES, MOVE_MAX).min(self.left_to_cap());
+        let answer = file::splice(pipe, &self.file, Some(self.length), most);
         if answer == Err(Errno::EINVAL) {
             self.by_copy = true;
             return self.copy_piece(pipe, ledger);
@@ -117,10 +143,17 @@ impl Sink {
         answer
     }
 
+    /// How many more bytes may come if none is kept after the cap.
+    fn left_to_cap(&self) -> usize {
+        let left = if self.stops_at_cap { self.cap.saturating_sub(self.length) } else { u64::MAX };
+        usize::try_from(left).unwrap_or(usize::MAX)
+    }
+
     /// Where splice(2) is missing: a SIGKILL between the two calls loses a piece, and nothing can be done about it.
     fn copy_piece(&mut self, pipe: &Fd, ledger: &mut Ledger) -> Result<usize> {
         let mut piece = [0; PIECE_BYTES];
-        let count = file::read(pipe, &mut piece)?;
+        let most = self.left_to_cap().min(PIECE_BYTES);
+        let count = file::read(pipe, piece.get_mut(..most).unwrap_or_default())?;
         let mut done = 0;
         while let Some(rest) = piece.get(done..count).filter(|rest| !rest.is_empty()) {
             match file::write_at(&self.file, rest, self.length + done as u64) {

@@ -44,6 +44,9 @@ pub(super) fn begin(id: &CStr) -> Result<Keeper, i32> {
     crash!("keeper.takeover");
     let head = Spec::read().ok_or(EXIT_USAGE)?.head;
     start::introduce(&mut ledger);
+    // What happened since the last keeper's death nobody has seen.
+    ledger.record.pauses_seen &= ledger.record.phase == Phase::Ended || ledger.record.witness != Witness::None;
+    ledger.record.stopped_mono_ms = 0;
     let signals = start::listen().map_err(|_| EXIT_USAGE)?;
     let mut capture = Capture::open(&head, &mut ledger.record).map_err(|_| EXIT_USAGE)?;
     // Without it the kernel has hung the terminal up, and its session with it.

@@ -21,6 +21,7 @@ impl Errno {
     pub(crate) const EINVAL: Self = Self(22);
     pub(crate) const ENOTTY: Self = Self(25);
     pub(crate) const ETXTBSY: Self = Self(26);
+    pub(crate) const EPIPE: Self = Self(32);
     pub(crate) const ENOSPC: Self = Self(28);
     pub(crate) const ENOSYS: Self = Self(38);
     pub(crate) const EDQUOT: Self = Self(122);

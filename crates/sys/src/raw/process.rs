@@ -121,6 +121,25 @@ pub(crate) fn peek(pid: i32) -> Option<(i32, Usage)> {
     Some((word, Usage::of(&usage)))
 }
 
+/// Whether a child of ours was stopped (`true`) or continued since the last look, the later of both (waitid(2)).
+pub(crate) fn pause(pid: i32) -> Option<bool> {
+    const P_PID: usize = 1;
+    const STOPPED_CONTINUED_NOHANG: usize = 2 | 8 | 1;
+    const CLD_CONTINUED: i32 = 6;
+    let mut last = None;
+    loop {
+        let mut info = [0_i32; 32];
+        let place = info.as_mut_ptr() as usize;
+        // SAFETY: info (`siginfo_t`, 128 bytes) lives until the call is over; no usage is asked for.
+        let answer = unsafe { call(nr::WAITID, [P_PID, pid as usize, place, STOPPED_CONTINUED_NOHANG, 0]) };
+        let [_, _, code, _, who, ..] = info;
+        if answer.is_err() || who != pid {
+            return last;
+        }
+        last = Some(code != CLD_CONTINUED);
+    }
+}
+
 /// What [`reap`] found.
 pub(crate) enum Reaped {
     /// This child ended with this status word.

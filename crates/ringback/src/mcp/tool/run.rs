@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-use ringback_core::spec::{IfRunning, Lease, Leftovers};
+use ringback_core::spec::{IfRunning, Lease, Leftovers, OutputPolicy};
 use ringback_host::client::{Capture, EnvMode};
 use ringback_host::quantity::millis;
 use ringback_host::wire::{ByteBuf, Command, Reply, Request, RunRequest, TaskObject, TerminalSize, Until};
@@ -67,6 +67,7 @@ fn request(args: &mut Args) -> Result<RunRequest, Failure> {
         idle_timeout_ms: args.span("idle_timeout")?.map(millis),
         grace_ms: args.span("grace")?.map(millis),
         output_max: args.size("max_output")?,
+        output_policy: args.word("output_policy", OutputPolicy::WORDS)?,
         stdin: args.flag("stdin")?,
         pty: pty(args)?,
         split: args.flag("split")?,
