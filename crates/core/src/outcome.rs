@@ -82,7 +82,7 @@ pub enum StartError {
     Resources,
     /// Arguments and environment are longer than the kernel takes.
     TooLong,
-    /// The machine went down before it was its turn.
+    /// The machine went down before it was its turn; in homes of earlier versions only, as nobody can know that.
     Reboot,
     /// Somebody killed it before its program was executed.
     Killed,

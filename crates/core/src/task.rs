@@ -133,7 +133,8 @@ fn queued(after: Option<TaskId>, input: Input) -> (State, Vec<Act>) {
             (State::Closed, vec![Act::Conclude(Outcome::Killed { cause, by, real: None }), Act::Close])
         }
         Input::LaunchFailed { why, errno } => start_failed(why, errno),
-        Input::Rebooted(Sight::New) => start_failed(StartError::Reboot, 0),
+        // What stood in its folder was never synced: that nothing of a start is left says nothing.
+        Input::Rebooted(Sight::New) => lost(LostWhy::Reboot),
         // After a crash of the daemon a keeper may be further than the store knows: the record is the truth.
         Input::Saw(Sight::New) => (State::Starting { launch: 1, stop: None }, vec![]),
         Input::KeeperGone(Sight::New) => (State::Queued { after }, vec![]),
@@ -154,7 +155,7 @@ fn starting(launch: u8, stop: Option<Stop>, input: Input) -> (State, Vec<Act>) {
             None if launch < LAUNCHES_MAX => (State::Starting { launch: launch + 1, stop }, vec![Act::Launch]),
             None => start_failed(StartError::Other, 0),
         },
-        Input::Rebooted(Sight::New) => start_failed(StartError::Reboot, 0),
+        Input::Rebooted(Sight::New) => lost(LostWhy::Reboot),
         // The keeper reads its requests when it starts, so the stop need not wait for its report.
         Input::StopAsked(wish) => {
             (State::Starting { launch, stop: stop.or_else(|| Some(wish.clone())) }, vec![Act::Press(wish)])
@@ -179,6 +180,8 @@ fn running(stop: Option<Stop>, input: Input) -> (State, Vec<Act>) {
         Input::KeeperGone(Sight::Ended(evidence)) => {
             (State::Open, vec![Act::Conclude(Outcome::of(&evidence, by())), Act::TakeOver])
         }
+        // Also what is made of a record that cannot be read.
+        Input::Rebooted(Sight::Ended(evidence)) if evidence.status.is_none() => lost(LostWhy::Reboot),
         Input::Saw(Sight::Closed(evidence))
         | Input::KeeperGone(Sight::Closed(evidence))
         // A restart of the machine leaves no process, whatever the record last said of the tree.

@@ -227,7 +227,10 @@ fn a_new_daemon_takes_tasks_up_where_their_folders_show_them() {
     assert_eq!(adopt(true, false, true, Some(Sight::Closed(exit(9)))), conclude(Outcome::Exited { code: 9 }));
     assert_eq!(adopt(false, false, true, Some(Sight::Ended(exit(9)))), conclude(Outcome::Exited { code: 9 }));
     assert_eq!(adopt(false, false, true, Some(Sight::Started)), conclude(Outcome::Lost { why: LostWhy::Reboot }));
-    assert_eq!(adopt(false, false, false, None), conclude(Outcome::StartFailed { why: StartError::Reboot, errno: 0 }));
+    // What was not synced is gone: neither a folder without a record nor one that cannot be read is evidence.
+    for (folder, sight) in [(false, None), (true, Some(Sight::New)), (true, None)] {
+        assert_eq!(adopt(false, false, folder, sight), conclude(Outcome::Lost { why: LostWhy::Reboot }));
+    }
     let (effects, _) = adopt(true, false, true, None);
     assert_eq!(
         effects.first(),

@@ -126,6 +126,11 @@ impl Home {
         self.root.join("daemon.lock")
     }
 
+    /// The boot id in which a daemon last took everything up.
+    pub fn boot(&self) -> PathBuf {
+        self.root.join("boot")
+    }
+
     /// Locked by the client that starts a daemon.
     pub fn start_lock(&self) -> PathBuf {
         self.root.join("start.lock")

@@ -4,8 +4,12 @@
 
 mod canary;
 mod chance;
+mod crashes;
+mod faults;
 mod judge;
 mod kills;
+mod peers;
+mod power;
 mod processes;
 mod reader;
 mod results;
@@ -52,12 +56,27 @@ pub(crate) struct Options {
 pub(crate) enum Part {
     /// The core in seeded worlds.
     Simulation,
+    /// SIGKILL at every pair of named boundaries between two effects.
+    Crashes,
     /// SIGKILL at random, on the real programs under load.
     Kills,
+    /// The same kills for task-spooler, nq and nohup, where they are installed.
+    Peers,
+    /// System calls that fail.
+    Faults,
+    /// A disk that forgets what was not synced.
+    Power,
 }
 
 /// All parts, and how many hundredths of the time each gets.
-const SHARES: [(Part, u64); 2] = [(Part::Simulation, 20), (Part::Kills, 80)];
+const SHARES: [(Part, u64); 6] = [
+    (Part::Simulation, 15),
+    (Part::Crashes, 25),
+    (Part::Kills, 35),
+    (Part::Peers, 5),
+    (Part::Faults, 10),
+    (Part::Power, 10),
+];
 
 /// What every part is given.
 pub(crate) struct Trial<'a> {
@@ -85,7 +104,11 @@ pub(crate) fn run(options: &Options) -> Result<(), String> {
         let mut trial = Trial { program: &program, seed, time, results: &mut results };
         match part {
             Part::Simulation => simulation::run(&mut trial)?,
+            Part::Crashes => crashes::run(&mut trial)?,
             Part::Kills => kills::run(&mut trial, options.inside)?,
+            Part::Peers => peers::run(&mut trial)?,
+            Part::Faults => faults::run(&mut trial)?,
+            Part::Power => power::run(&mut trial)?,
         }
         results = Results::open(&options.results)?;
     }

@@ -54,13 +54,18 @@ pub(crate) fn daemon(home: &Path) -> Option<Pid> {
 /// The living processes with exactly this entry in the environment they were started with, but not ours or ringback's.
 pub(crate) fn marked(entry: &str) -> Vec<Pid> {
     let own = std::process::id().cast_signed();
-    let carries = |pid: &Pid| file(*pid, "environ").split(|byte| *byte == 0).any(|one| one == entry.as_bytes());
+    let carries = |pid: &Pid| has_environment(*pid, entry);
     let foreign = |pid: &Pid| {
         let line = file(*pid, "cmdline");
         let name = line.split(|byte| *byte == 0).next().unwrap_or_default();
         pid.as_raw_nonzero().get() != own && !name.ends_with(b"ringback") && !name.starts_with(b"ringback-keeper")
     };
     all().into_iter().filter(|pid| carries(pid) && foreign(pid) && is_alive(*pid)).collect()
+}
+
+/// Whether a process was started with exactly this entry in its environment.
+pub(crate) fn has_environment(pid: Pid, entry: &str) -> bool {
+    file(pid, "environ").split(|byte| *byte == 0).any(|one| one == entry.as_bytes())
 }
 
 /// The task of which this process is.

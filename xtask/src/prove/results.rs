@@ -18,7 +18,7 @@ pub(crate) struct Results {
 }
 
 /// The order of the columns of a table; what is not named here comes after.
-const COLUMNS: [&str; 22] = [
+const COLUMNS: [&str; 23] = [
     "worlds",
     "steps",
     "steps_per_second",
@@ -33,6 +33,7 @@ const COLUMNS: [&str; 22] = [
     "lost",
     "wrong",
     "started_twice",
+    "never_started",
     "never_ends",
     "notices_missing",
     "notices_twice",
@@ -88,6 +89,11 @@ impl Results {
             row.insert(name.to_owned(), value.into());
         }
         self.save()
+    }
+
+    /// What a row counts so far.
+    pub(crate) fn count(&self, part: &str, row: &str, name: &str) -> u64 {
+        self.document.get(part).and_then(|rows| rows[row][name].as_u64()).unwrap_or(0)
     }
 
     /// A promise was seen broken: the seed and the words stay.

@@ -124,6 +124,10 @@ impl Daemon {
         daemon.apply(effects);
         daemon.close_round(out)?;
         out.boundary()?;
+        if !daemon.retries && !out.machine.full {
+            out.store.boot = out.machine.boot;
+        }
+        out.boundary()?;
         Ok(daemon)
     }
 
@@ -135,7 +139,10 @@ impl Daemon {
         let has_record = job.record.is_some();
         let lives = has_record && job.is_kept();
         let seen = self.look(id, out);
-        let same_boot = seen.as_ref().is_none_or(|sight| *sight == Sight::New || job.boot == out.machine.boot);
+        let same_boot = match &seen {
+            Some(Sight::New) | None => out.store.boot == out.machine.boot,
+            Some(_) => job.boot == out.machine.boot,
+        };
         if lives {
             self.live(id).held = true;
         }
@@ -305,7 +312,9 @@ impl Daemon {
         let records = mem::take(&mut self.records);
         if !out.machine.full {
             self.retries = false;
-            return out.store.write(records);
+            out.store.write(records);
+            out.store.boot = out.machine.boot;
+            return;
         }
         for record in records {
             match record {

@@ -62,6 +62,8 @@ pub(crate) struct Inbox {
 pub(crate) struct Store {
     pub(crate) rows: BTreeMap<TaskId, Row>,
     pub(crate) inboxes: BTreeMap<String, Inbox>,
+    /// The boot in which a daemon last took everything up.
+    pub(crate) boot: u32,
 }
 
 impl Store {

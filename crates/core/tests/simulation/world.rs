@@ -437,7 +437,7 @@ impl World {
             }
             Outcome::Killed { real: None, .. } => job.starts == 0 && unwanted,
             Outcome::StartFailed { .. } => job.starts == 0,
-            Outcome::Lost { why: LostWhy::Reboot } => job.rebooted && job.starts > 0,
+            Outcome::Lost { why: LostWhy::Reboot } => job.rebooted,
             Outcome::Lost { why: LostWhy::MonitorDied } => job.harmed,
         };
         assert!(right, "{id} is said to be {outcome:?}; really: {job:?}");

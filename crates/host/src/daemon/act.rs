@@ -8,6 +8,7 @@ use ringback_core::outcome::StartError;
 use ringback_core::task::{Input, Stop};
 use ringback_sys::form::record::{Phase, Record, Step, Who};
 use ringback_sys::form::request::{Ask, Request};
+use ringback_sys::keeper::CRASH_POINTS;
 use ringback_sys::launch::Work;
 use ringback_sys::signals::{SIGCONT, SIGUSR1};
 use ringback_sys::{process, task_files};
@@ -118,7 +119,7 @@ impl Daemon {
     }
 
     fn spawn_keeper(&mut self, id: TaskId, takeover: bool) -> io::Result<()> {
-        let keeper_point = armed().filter(|point| point.to_string_lossy().starts_with("keeper."));
+        let keeper_point = armed().filter(|point| CRASH_POINTS.iter().any(|name| point == name));
         let name = id.to_string();
         let cgroup = self.cgroups.as_ref().ok().map(|cgroups| cgroups.of_task(&name));
         let work = if takeover { Work::TakeOver } else { Work::Start(cgroup.as_deref()) };
@@ -167,9 +168,11 @@ impl Daemon {
 
     /// Appends a request and pokes the keeper.
     pub(super) fn request(&mut self, id: TaskId, request: &Request) {
+        crash_point("daemon.before-request");
         if let Err(error) = task_files::append_request(&self.dir(id), request) {
             self.troubles.note(&format!("write a request to the keeper of {id}"), &error);
         }
+        crash_point("daemon.after-request");
         let Some(held) = self.lives.get(&id).and_then(|live| live.keeper.as_ref()) else { return };
         for signal in [SIGUSR1, SIGCONT] {
             match held.process.signal(signal) {

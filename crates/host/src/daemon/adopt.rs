@@ -4,7 +4,7 @@ use ringback_core::board::found;
 use ringback_core::id::TaskId;
 use ringback_core::task::{Input, Sight};
 use ringback_sys::form::record::Phase;
-use ringback_sys::identity;
+use ringback_sys::{files, identity};
 
 use super::Daemon;
 use super::error::{DaemonError, machine};
@@ -15,8 +15,9 @@ impl Daemon {
     /// Takes up every task that the store has not closed.
     pub(super) fn adopt_all(&mut self) -> Result<(), DaemonError> {
         let boot = identity::boot_id().map_err(machine("read the boot id"))?;
+        let rebooted = self.was_rebooted(boot);
         for row in self.store.live()? {
-            self.adopt(row, boot);
+            self.adopt(row, boot, rebooted);
         }
         let effects = self.board.open_for_business();
         self.apply(effects);
@@ -24,9 +25,34 @@ impl Daemon {
         self.adopt_outbox();
         self.begin_sweep();
         self.plan_packing();
+        let noted = std::fs::read(self.home.boot()).is_ok_and(|last| last == boot);
+        self.round.boot_to_note = (!noted).then_some(boot);
         self.close_round();
+        if self.round.retry_at_ms().is_none() {
+            self.note_boot();
+        }
         self.sweep_cgroups();
         Ok(())
+    }
+
+    /// Whether the machine was restarted since a daemon last served this home. One of an earlier version left no word.
+    fn was_rebooted(&self, boot: [u8; 16]) -> bool {
+        std::fs::read(self.home.boot()).is_ok_and(|last| last != boot)
+    }
+
+    /// From now on this is the boot of everything in this home; called when nothing is left to be recorded, since the next
+    /// daemon must find what is not recorded as lost to be of an earlier boot, too.
+    pub(super) fn note_boot(&mut self) {
+        let Some(boot) = self.round.boot_to_note.take() else { return };
+        let path = self.home.boot();
+        // Synced: a word that a power cut takes away would let a task start again.
+        let written = files::write_whole(&path, &boot)
+            .and_then(|()| std::fs::File::open(&path)?.sync_all())
+            .and_then(|()| std::fs::File::open(self.home.root())?.sync_all());
+        if let Err(error) = written {
+            self.round.boot_to_note = Some(boot);
+            self.troubles.note("note the boot of this home", &error);
+        }
     }
 
     /// Removes what keepers left that died between the end of a task and the end of its cgroup.
@@ -38,7 +64,7 @@ impl Daemon {
         }
     }
 
-    fn adopt(&mut self, row: Row, boot: [u8; 16]) {
+    fn adopt(&mut self, row: Row, boot: [u8; 16], rebooted: bool) {
         let id = row.id;
         let has_record = std::fs::metadata(self.dir(id).join("state")).is_ok_and(|meta| meta.len() > 0);
         let stop = row.stop.clone();
@@ -49,9 +75,12 @@ impl Daemon {
         // The lock first: a keeper that ends between the two looks leaves its last word in the record.
         let lives = has_record && self.keeper_lives(id);
         let seen = self.look(id);
-        // A record of phase `New` was written by a daemon of this boot or an earlier one, and cannot tell; but then
-        // nothing runs, and starting it late is what the caller still waits for.
-        let same_boot = seen.as_ref().is_none_or(|(record, _)| record.phase == Phase::New || record.boot == boot);
+        // A record of phase `New`, or none, cannot tell of which boot it is. In an earlier one the command may have been
+        // started, and what was written of that was not synced; in this one it was not, and may start late.
+        let same_boot = match &seen {
+            Some((record, _)) if record.phase != Phase::New => record.boot == boot,
+            Some(_) | None => !rebooted,
+        };
         if let Some((record, _)) = seen.as_ref().filter(|_| lives) {
             self.adopted += u64::from(!ended);
             self.hold_known(id, record);

@@ -19,6 +19,7 @@ use ringback_sys::{files, process};
 use serde_json::json;
 
 use super::Daemon;
+use super::crash::crash_point;
 use super::live::child;
 use super::round::Act;
 use crate::quantity::millis;
@@ -143,6 +144,7 @@ impl Daemon {
                 Err(error) => return self.failed(row, &error.to_string()),
             }
         }
+        crash_point("daemon.before-deliver");
         if let Err(error) = self.start_delivery(&sink, row) {
             self.failed(row, &error.to_string());
         }

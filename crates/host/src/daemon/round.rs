@@ -23,6 +23,8 @@ use crate::wire::{Fault, Reply};
 #[derive(Default)]
 pub(super) struct Round {
     looks: BTreeMap<TaskId, bool>,
+    /// Not yet written to the home: that what it holds is of this boot.
+    pub boot_to_note: Option<[u8; 16]>,
     /// To be written, all or nothing.
     pub records: Vec<Record>,
     /// To be done once it is written.
@@ -133,6 +135,7 @@ impl Daemon {
         }
         // An id may be told as soon as it is recorded; what follows from it need not be waited for.
         self.tell_all(Say::is_true_once_recorded);
+        let (concluded, closed) = (mem::take(&mut self.round.concluded), mem::take(&mut self.round.closed));
         for act in mem::take(&mut self.round.acts) {
             match act {
                 Act::Launch(id) => self.launch(id),
@@ -147,7 +150,12 @@ impl Daemon {
             }
         }
         self.refresh_outbox();
+        // What an act has led to is recorded with the next round, and told after that.
+        let concluded = mem::replace(&mut self.round.concluded, concluded);
+        let closed = mem::replace(&mut self.round.closed, closed);
         self.announce();
+        self.round.concluded.extend(concluded);
+        self.round.closed.extend(closed);
         self.tell_changes();
         self.tell_all(|_| true);
         self.drop_closed_connections();

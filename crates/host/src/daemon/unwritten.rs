@@ -46,6 +46,12 @@ impl Daemon {
         for record in records {
             match record {
                 Record::Insert { id, .. } => self.uninsert(id),
+                // Nor does a task end, under this daemon or a later one, for one that never was.
+                Record::Stop { id, stop } if stop.cause == Cause::Replaced.word() => {
+                    if let Some(live) = self.lives.get_mut(&id) {
+                        live.row.stop = None;
+                    }
+                }
                 Record::Conclude { .. }
                 | Record::Close { .. }
                 | Record::Stop { .. }
@@ -101,6 +107,9 @@ impl Daemon {
         self.delete(id);
         let effects = self.board.forget(id);
         self.apply(effects);
+        // Who asked for its end in the same round does not wait for what never was.
+        self.waits.ended(id);
+        self.waits.gone(id);
     }
 
     /// Tells what is so although it is not written, and whoever waits for the rest that it is not.

@@ -6,6 +6,8 @@ use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, VecDeque};
 use std::process::Child;
 use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
 
 use ringback_host::daemon::CRASH_POINTS as DAEMON_POINTS;
 use ringback_host::wire::{Call, Command, Reply, Request, RunRequest, TaskObject, Until};
@@ -16,6 +18,8 @@ use crate::support::{Fifo, MINE, World, machine, wire};
 
 /// How many stories are told beside each other.
 const AT_ONCE: usize = 3;
+/// Every so many pairs of points are tried in each run of the tests; it shares no divisor with their number.
+const SLICE: usize = 23;
 
 /// One story in one home.
 struct Story {
@@ -273,20 +277,20 @@ impl Drop for Story {
     }
 }
 
-/// Tells one story per list of points; all that went wrong at once.
-fn tell_all(lists: Vec<Vec<&'static str>>) {
+/// Tells one story per list of points, until the time is over; what went wrong, and how many were told.
+fn tell_until(lists: &[Vec<&'static str>], until: Option<Instant>) -> (Vec<String>, usize) {
     let keepers = |points: &[&str]| points.iter().any(|point| !point.starts_with("daemon."));
-    let lists = Mutex::new(VecDeque::from(lists));
+    let next = AtomicUsize::new(0);
     let wrong = Mutex::new(Vec::new());
-    let next = || lists.lock().unwrap().pop_front();
     std::thread::scope(|scope| {
         for _ in 0..AT_ONCE {
             scope.spawn(|| {
-                while let Some(points) = next() {
+                while until.is_none_or(|until| Instant::now() < until) {
+                    let Some(points) = lists.get(next.fetch_add(1, Ordering::Relaxed)) else { return };
                     let told = std::panic::catch_unwind(|| {
                         let story = Story::new();
-                        story.tell(&points);
-                        story.check(keepers(&points));
+                        story.tell(points);
+                        story.check(keepers(points));
                     });
                     if let Err(what) = told {
                         let what = what.downcast_ref::<String>().cloned().unwrap_or_default();
@@ -296,47 +300,49 @@ fn tell_all(lists: Vec<Vec<&'static str>>) {
             });
         }
     });
-    let wrong = wrong.into_inner().unwrap();
+    (wrong.into_inner().unwrap(), next.into_inner().min(lists.len()))
+}
+
+#[track_caller]
+fn tell_all(lists: &[Vec<&'static str>]) {
+    let (wrong, _) = tell_until(lists, None);
     assert!(wrong.is_empty(), "{} stories end wrong:\n\n{}", wrong.len(), wrong.join("\n\n"));
+}
+
+/// Every point of daemon and keeper with every point.
+fn all_pairs() -> Vec<Vec<&'static str>> {
+    let points: Vec<&str> = DAEMON_POINTS.iter().chain(KEEPER_POINTS).copied().collect();
+    points.iter().flat_map(|first| points.iter().map(|second| vec![*first, *second])).collect()
 }
 
 #[test]
 fn a_story_without_a_crash_ends_right() {
-    tell_all(vec![vec![]]);
+    tell_all(&[vec![]]);
 }
 
 #[test]
 fn a_daemon_that_dies_at_any_point_loses_nothing() {
-    tell_all(DAEMON_POINTS.iter().map(|point| vec![*point]).collect());
-}
-
-/// Every fourth first point, from this one on, with every second point.
-fn tell_pairs(from: usize) {
-    let firsts = DAEMON_POINTS.iter().skip(from).step_by(4);
-    tell_all(firsts.flat_map(|first| DAEMON_POINTS.iter().map(|second| vec![*first, *second])).collect());
-}
-
-#[test]
-fn a_daemon_that_dies_at_any_two_points_loses_nothing() {
-    tell_pairs(0);
-}
-
-#[test]
-fn a_daemon_that_dies_at_any_two_points_loses_nothing_second_part() {
-    tell_pairs(1);
-}
-
-#[test]
-fn a_daemon_that_dies_at_any_two_points_loses_nothing_third_part() {
-    tell_pairs(2);
-}
-
-#[test]
-fn a_daemon_that_dies_at_any_two_points_loses_nothing_last_part() {
-    tell_pairs(3);
+    tell_all(&DAEMON_POINTS.iter().map(|point| vec![*point]).collect::<Vec<_>>());
 }
 
 #[test]
 fn keepers_that_die_at_any_point_make_no_wrong_outcome() {
-    tell_all(KEEPER_POINTS.iter().map(|point| vec![*point]).collect());
+    tell_all(&KEEPER_POINTS.iter().map(|point| vec![*point]).collect::<Vec<_>>());
+}
+
+/// A slice, in which each point comes first and second in some. `cargo xtask prove --only crashes` goes through all of
+/// them: from the pair `RINGBACK_PAIRS_FROM` on, for `RINGBACK_PAIRS_SECONDS`.
+#[test]
+fn daemons_and_keepers_that_die_at_any_two_points_lose_nothing() {
+    let pairs = all_pairs();
+    let number = |name: &str| std::env::var(name).ok().and_then(|text| text.parse::<u64>().ok());
+    let Some(seconds) = number("RINGBACK_PAIRS_SECONDS") else {
+        return tell_all(&pairs.into_iter().step_by(SLICE).collect::<Vec<_>>());
+    };
+    let from = number("RINGBACK_PAIRS_FROM").unwrap_or(0) as usize % pairs.len();
+    let (wrong, told) = tell_until(&pairs[from..], Some(Instant::now() + Duration::from_secs(seconds)));
+    for story in &wrong {
+        println!("wrong: {}", story.replace('\n', " "));
+    }
+    println!("crashes: {told} of {} pairs from {from} on", pairs.len());
 }

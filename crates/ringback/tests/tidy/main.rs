@@ -5,6 +5,7 @@
 mod complaints;
 mod house;
 mod pages;
+mod points;
 mod rules;
 mod source;
 
@@ -34,4 +35,10 @@ fn every_test_that_a_page_names_is_there() {
     let check = |text: &str| pages::unknown_tests(&[page(text), test()]);
     assert!(check("| `flag` | `it_holds` |").is_empty());
     assert_eq!(check("| x | `it_holds`, `it_is_said` |"), ["docs/harn.md:3: there is no test `it_is_said`"]);
+}
+
+#[test]
+fn every_effect_has_a_point_at_which_it_can_die() {
+    let wrong = points::check(&house::House::open().files);
+    assert!(wrong.is_empty(), "\n{}\n", wrong.join("\n"));
 }
