@@ -81,6 +81,14 @@ pub fn variable(pid: i32, name: &str) -> Option<Vec<u8>> {
     environment.split(|&byte| byte == 0).find_map(value)
 }
 
+/// Whether this is ringback itself at work: a daemon, or a keeper, which alone has nothing in its environment. The
+/// keeper's own rule is the same (`keeper/procfs.rs`).
+pub fn is_ringback(pid: i32, comm: &str) -> bool {
+    let keeps_nothing = || fs::read(format!("/proc/{pid}/environ")).is_ok_and(|environment| environment.is_empty());
+    comm.starts_with("ringback")
+        && (variable(pid, "RINGBACK_DAEMON").is_some_and(|value| value == b"1") || keeps_nothing())
+}
+
 /// Whether this process has something in that folder open, as far as we may see.
 pub fn holds_file_in(pid: i32, folder: &std::path::Path) -> bool {
     let Ok(open) = fs::read_dir(format!("/proc/{pid}/fd")) else { return false };

@@ -112,13 +112,14 @@ pub(super) fn delete(dir: &Path) -> io::Result<()> {
     }
 }
 
-/// What the folder of a task takes beside its output: the folder, the spec, the record, the requests, each a block.
-const FOLDER_BYTES: u64 = 4 * 4096;
+/// What the folder of a task takes beside its output: the folder, the record, the requests, each a block.
+const FOLDER_BYTES: u64 = 3 * 4096;
 
 /// How many bytes of disk the folder of an ended task takes, from the few files of it that may be large.
 pub(super) fn ended_bytes(dir: &Path, split: bool) -> u64 {
     use std::os::unix::fs::MetadataExt as _;
-    let files: &[&str] = if split { &[OUTPUT, INDEX, "stdout", "stderr"] } else { &[OUTPUT, INDEX] };
+    let files: &[&str] =
+        if split { &[OUTPUT, INDEX, "spec", SCRIPT, "stdout", "stderr"] } else { &[OUTPUT, INDEX, "spec", SCRIPT] };
     let bytes = |name: &&str| fs::symlink_metadata(dir.join(name)).map_or(0, |meta| meta.blocks() * 512);
     FOLDER_BYTES + files.iter().map(bytes).sum::<u64>()
 }

@@ -152,7 +152,7 @@ impl Daemon {
             return;
         }
         // Ringback itself, called into being by a command of a task, is nobody's tree.
-        let stranger = stat.comm.starts_with("ringback");
+        let stranger = identity::is_ringback(pid, &stat.comm);
         let marked = self.marked_for(who).filter(|_| !stranger);
         let owner = if stranger || marked.is_some() { marked } else { self.owner_of(who) };
         self.inherited.children.insert(pid, (who, owner));

@@ -160,7 +160,6 @@ impl Daemon {
             self.sources.remove(&token);
             self.waits.drop_client(token);
             self.changes.drop_client(token);
-            self.changes.drop_client(token);
             self.drop_feeds(token);
         }
     }

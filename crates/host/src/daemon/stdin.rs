@@ -76,10 +76,11 @@ impl Daemon {
             return Err(closed(id, "its stdin was closed", "an earlier `ringback send --eof` was the last".into()));
         }
         let waiting = self.feeds.queues.get(&id).map_or(0, |queue| queue.sends.len());
-        if waiting >= SENDS_MAX || (waiting > 0 && self.feeds.bytes + data.len() > BYTES_MAX) {
+        if waiting >= SENDS_MAX || (self.feeds.bytes > 0 && self.feeds.bytes + data.len() > BYTES_MAX) {
+            let others = if waiting == 0 { "sends to other tasks wait" } else { "earlier sends wait until it reads" };
             return Err(Fault {
                 code: "stdin_busy".into(),
-                message: format!("cannot send to {id}: {waiting} earlier sends wait until it reads"),
+                message: format!("cannot send to {id}: {others}, and no more may wait"),
                 hint: Some(format!("nothing was sent; `ringback logs {id}` shows what it does")),
             });
         }

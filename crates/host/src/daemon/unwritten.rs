@@ -65,7 +65,14 @@ impl Daemon {
                 Record::Ack { .. } | Record::Claim(_) | Record::Remove { .. } | Record::Pack { .. } => {}
             }
         }
-        self.round.acts.retain(|act| !matches!(act, Act::Delete(..) | Act::Deliver(_)));
+        for act in std::mem::take(&mut self.round.acts) {
+            match act {
+                // Its folder stays for now; the sweep sees whether somebody still has it.
+                Act::Delete(id, ..) => self.sweep_again(id),
+                Act::Deliver(_) => {}
+                other => self.round.acts.push(other),
+            }
+        }
         self.forget_deliveries();
         self.fail_prunes(&fault);
         // If nothing is left to be written, nothing is held up.

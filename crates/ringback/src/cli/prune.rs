@@ -43,13 +43,17 @@ impl Prune {
             None => Config::load()?.keep,
         };
         let mut client = door::client(None)?;
-        let (ids, bytes, faults) = self.ask(&mut client, age, true)?;
+        let (ids, bytes, faults, more) = self.ask(&mut client, age, true)?;
+        if more && self.dry_run {
+            door.warn("one answer does not name them all", "`ringback prune --yes` forgets the others too");
+        }
         if self.dry_run || ids.is_empty() {
             return rm::say_removed(door, &ids, bytes, &faults, self.dry_run);
         }
         if !self.yes {
             let question = format!(
-                "Forget {} that ended more than {} ago ({} on disk)?",
+                "Forget {}{} that ended more than {} ago ({} on disk)?",
+                if more { "more than " } else { "" },
                 count(ids.len() as u64, "task"),
                 age::duration(millis(age)),
                 size_text(bytes)
@@ -59,7 +63,7 @@ impl Prune {
                 return Ok(0);
             }
         }
-        let (ids, bytes, faults) = self.ask(&mut client, age, false)?;
+        let (ids, bytes, faults, _) = self.ask(&mut client, age, false)?;
         rm::say_removed(door, &ids, bytes, &faults, false)
     }
 
@@ -68,7 +72,7 @@ impl Prune {
         client: &mut Client,
         age: Duration,
         dry_run: bool,
-    ) -> Result<(Vec<String>, u64, Vec<Fault>), Failure> {
+    ) -> Result<(Vec<String>, u64, Vec<Fault>, bool), Failure> {
         let (mut all, mut freed) = (Vec::new(), 0);
         loop {
             let request = Request::Prune { older_than_ms: millis(age), keep: self.keep, dry_run };
@@ -79,7 +83,7 @@ impl Prune {
             freed += bytes;
             // One answer names a bounded number; what is only looked at would be named again.
             if !more || dry_run {
-                return Ok((all, freed, faults));
+                return Ok((all, freed, faults, more));
             }
         }
     }

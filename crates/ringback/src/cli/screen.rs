@@ -4,7 +4,7 @@ use std::io::{self, Read as _, Write as _};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::panic;
 
-use ringback_sys::terminal::{Modes, size};
+use ringback_sys::terminal::{Guard, Modes, size};
 
 use super::door;
 use crate::explain::Failure;
@@ -28,6 +28,8 @@ pub(super) enum Key {
 /// The terminal of stdin and stdout, until this is dropped.
 pub(super) struct Screen {
     before: Modes,
+    /// Does it if this process is killed.
+    guard: Option<Guard>,
     stdin: io::Stdin,
     drawn: String,
 }
@@ -37,7 +39,8 @@ impl Screen {
     pub(super) fn open() -> Result<Self, Failure> {
         let stdin = io::stdin();
         let before = Modes::of(&stdin)?;
-        let screen = Self { before: before.clone(), stdin, drawn: String::new() };
+        let guard = Guard::start(stdin.as_fd(), LEAVE).ok();
+        let screen = Self { before: before.clone(), guard, stdin, drawn: String::new() };
         // A crash aborts without going back through the frames.
         let usual = panic::take_hook();
         panic::set_hook(Box::new(move |info| {
@@ -91,6 +94,9 @@ impl AsFd for Screen {
 impl Drop for Screen {
     fn drop(&mut self) {
         give_back(&self.before);
+        if let Some(guard) = self.guard.take() {
+            let _gone = guard.release();
+        }
     }
 }
 

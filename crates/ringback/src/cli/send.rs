@@ -71,13 +71,20 @@ impl Send {
             door.note(&format!("terminal resized to {columns}x{rows}, {bytes} bytes sent"));
         } else {
             let sent = format!("{} sent", count(bytes, "byte"));
+            let ended = if self.eof { self.end_of_input(&mut client) } else { "" };
             door.note(&match (self.eof, bytes) {
-                (true, 0) => "stdin closed".to_owned(),
-                (true, _) => format!("{sent}, stdin closed"),
+                (true, 0) => ended.to_owned(),
+                (true, _) => format!("{sent}, {ended}"),
                 (false, _) => sent,
             });
         }
         Ok(0)
+    }
+
+    /// What `--eof` has done: a pipe is closed, a terminal stays open.
+    fn end_of_input(&self, client: &mut Client) -> &'static str {
+        let is_terminal = show(client, &self.id).is_ok_and(|task| task.pty.is_some());
+        if is_terminal { "Ctrl-D typed" } else { "stdin closed" }
     }
 
     /// The text as it is typed: a line ends with a newline in a pipe, and with Enter at a terminal.

@@ -65,7 +65,7 @@ pub(super) fn free_middle(record: &mut Record, of: Of, freed: Gap) -> bool {
             gaps.swap(at - 1, at);
             at -= 1;
         }
-        kept += 1;
+        kept = join(gaps, kept + 1);
     }
     for gap in gaps.iter_mut().skip(kept) {
         *gap = Gap::default();
@@ -74,6 +74,20 @@ pub(super) fn free_middle(record: &mut Record, of: Of, freed: Gap) -> bool {
         record.gaps_count = u32::try_from(kept).unwrap_or(0);
     }
     room
+}
+
+/// Makes neighbours of the same reason one; gives how many of the first `count` are left.
+fn join(gaps: &mut [Gap], count: usize) -> usize {
+    let mut kept = 0;
+    for at in 1..count {
+        if gaps[kept].to == gaps[at].from && gaps[kept].why == gaps[at].why {
+            gaps[kept].to = gaps[at].to;
+        } else {
+            kept += 1;
+            gaps[kept] = gaps[at];
+        }
+    }
+    count.min(kept + 1)
 }
 
 /// How many bytes of the file the gaps say are not there.
@@ -137,5 +151,17 @@ mod tests {
             assert!(free_middle(&mut record, of, gap(6, 60, GapWhy::NoSpace)), "it is free already");
             assert_eq!(total(&mut record, of), 75);
         }
+    }
+
+    #[test]
+    fn a_middle_freed_bit_by_bit_is_one_gap() {
+        let mut record = Record::default();
+        for (from, to) in [(387_420, 391_055), (391_055, 391_439), (391_439, 391_535), (391_535, 27_905_187)] {
+            assert!(free_middle(&mut record, Of::Output, gap(from, to, GapWhy::NoSpace)));
+        }
+        assert!(free_middle(&mut record, Of::Output, gap(10, 387_420, GapWhy::OutputLimit)));
+        let gaps = (record.gaps_count, record.gaps[0], record.gaps[1]);
+        let expected = (gap(10, 387_420, GapWhy::OutputLimit), gap(387_420, 27_905_187, GapWhy::NoSpace));
+        assert_eq!(gaps, (2, expected.0, expected.1));
     }
 }

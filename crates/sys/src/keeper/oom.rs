@@ -16,30 +16,31 @@ const DRIFT_MS: u64 = 10_000;
 /// Whether there is evidence that the main process, which SIGKILL has ended, was killed for want of memory.
 #[inline(never)]
 pub(super) fn killed(record: &Record, in_cgroup: bool) -> bool {
-    (in_cgroup && cgroup::oom_kills() > 0) || is_in_log(record.main.pid, record.started_mono_ms)
+    // The count is of the whole cgroup, so a child may have been meant; the log names the process.
+    is_in_log(record.main.pid, record.started_mono_ms).unwrap_or(in_cgroup && cgroup::oom_kills() > 0)
 }
 
-/// Whether the kernel's log says so of this process (`/dev/kmsg`, where we may read it).
-fn is_in_log(pid: i32, started_ms: u64) -> bool {
+/// Whether the kernel's log says so of this process (`/dev/kmsg`); nothing where we may not read it.
+fn is_in_log(pid: i32, started_ms: u64) -> Option<bool> {
     // The log has the numbers of the first pid namespace.
     if !procfs::is_in_first_pid_namespace() {
-        return false;
+        return None;
     }
-    let Ok(log) = file::open(c"/dev/kmsg", file::flag::RDONLY | file::flag::NONBLOCK) else { return false };
+    let log = file::open(c"/dev/kmsg", file::flag::RDONLY | file::flag::NONBLOCK).ok()?;
     let mut message = [0; MESSAGE_BYTES];
     for _ in 0..MESSAGES_MAX {
         match file::read(&log, &mut message) {
             Ok(length) => {
                 if message.get(..length).is_some_and(|message| names(message, pid, started_ms)) {
-                    return true;
+                    return Some(true);
                 }
             }
             // Overwritten while we read, or longer than what we look for.
             Err(Errno::EPIPE | Errno::EINVAL | Errno::EINTR) => {}
-            Err(_) => return false,
+            Err(_) => return Some(false),
         }
     }
-    false
+    Some(false)
 }
 
 /// Whether this record (`level,number,microseconds,flags;text`) names the process as killed, and is not older than it.

@@ -36,7 +36,11 @@ fn perform(line: &mut Line, id: &str, mut data: Vec<u8>, keys: &[Key], eof: bool
     let request = Request::Send { id: id.to_owned(), data: ByteBuf::from(data), eof };
     match line.call_until_stopped(request)? {
         Some(Reply::Sent { bytes }) => {
-            let closed = if eof { ", and closed its stdin" } else { "" };
+            let closed = match eof {
+                true if line.show(id)?.pty.is_some() => ", and typed Ctrl-D",
+                true => ", and closed its stdin",
+                false => "",
+            };
             let next = format!("wait {{\"ids\":[\"{id}\"]}} or output {{\"id\":\"{id}\"}} shows what it does with it");
             Ok(Answer::plain(format!("sent {bytes} bytes to {id}{closed}"), next).complete(line, &[]))
         }
