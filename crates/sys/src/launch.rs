@@ -155,8 +155,8 @@ fn write_program(path: &Path, bytes: &[u8]) -> io::Result<()> {
     answer
 }
 
-/// FNV-1a with 128 bits: a name for a build of ours, not a defence (nobody else can write to the folder).
-pub(crate) fn hash(bytes: &[u8]) -> u128 {
+/// FNV-1a with 128 bits: a name for something of ours, not a defence (nobody else can write to the folder).
+pub fn hash(bytes: &[u8]) -> u128 {
     const OFFSET: u128 = 0x6c62_272e_07bb_0142_62b8_2175_6295_c58d;
     const PRIME: u128 = 0x0000_0000_0100_0000_0000_0000_0000_013b;
     bytes.iter().fold(OFFSET, |hash, &byte| (hash ^ u128::from(byte)).wrapping_mul(PRIME))

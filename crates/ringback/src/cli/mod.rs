@@ -11,6 +11,7 @@ mod demo;
 mod diagnostics;
 mod doctor;
 pub(crate) mod door;
+mod doubt;
 mod follow;
 mod hook;
 mod inbox;
