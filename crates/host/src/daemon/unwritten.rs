@@ -3,6 +3,8 @@
 //! An ending that a keeper has recorded is told all the same, by every verb: its record says the same to the next daemon.
 //! What only this daemon knows is not told before it is written, and nobody is kept waiting for it.
 
+use std::collections::HashSet;
+
 use ringback_core::id::TaskId;
 use ringback_core::notice::Kind;
 use ringback_core::outcome::Cause;
@@ -73,6 +75,7 @@ impl Daemon {
                 other => self.round.acts.push(other),
             }
         }
+        keep_last_words(&mut self.round.records);
         self.forget_deliveries();
         self.fail_prunes(&fault);
         // If nothing is left to be written, nothing is held up.
@@ -177,5 +180,52 @@ fn store_fault(what: &str, error: &StoreError) -> Fault {
         code: if error.is_space() { "store_full" } else { "store_failed" }.into(),
         message: format!("{what}: {error}{cause}"),
         hint: Some("free some space, for example by `ringback prune`, and ask again".into()),
+    }
+}
+
+/// What is said anew makes what was said before it pointless: so what waits for space grows with tasks and sessions, and not
+/// with time.
+fn keep_last_words(records: &mut Vec<Record>) {
+    let (mut watches, mut leases) = (HashSet::new(), HashSet::new());
+    let (mut processes, mut times) = (HashSet::new(), HashSet::new());
+    let mut kept: Vec<Record> = Vec::with_capacity(records.len());
+    for record in records.drain(..).rev() {
+        let is_last = match &record {
+            Record::Watched { id, .. } => watches.insert(*id),
+            Record::Lease { id, .. } => leases.insert(*id),
+            Record::Watch { session, .. } => processes.insert(session.clone()),
+            Record::SessionLease { session, .. } => times.insert(session.clone()),
+            _ => true,
+        };
+        if is_last {
+            kept.push(record);
+        }
+    }
+    kept.reverse();
+    *records = kept;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_what_is_said_again_and_again_the_last_word_waits() {
+        let lease =
+            |session: &str, until_ms| Record::SessionLease { session: session.into(), until_ms: Some(until_ms) };
+        let [one, two] = [1, 2].map(TaskId::from_bits);
+        let release = |id, lease| Record::Lease { id, lease };
+        let mut records = vec![lease("a", 1), release(one, "awaited"), lease("b", 2)];
+        records.extend([release(one, "service"), lease("a", 3), release(two, "service"), lease("a", 4)]);
+        keep_last_words(&mut records);
+        let said: Vec<String> = records
+            .iter()
+            .map(|record| match record {
+                Record::SessionLease { session, until_ms } => format!("{session} {}", until_ms.unwrap_or_default()),
+                Record::Lease { id, lease } => format!("{} {lease}", *id == one),
+                _ => String::new(),
+            })
+            .collect();
+        assert_eq!(said, ["b 2", "true service", "false service", "a 4"]);
     }
 }

@@ -1,9 +1,9 @@
 //! Watches over an idle session, and wakes its agent for what it is to hear: ends, and what was asked to be noticed.
 
-use std::fs::OpenOptions;
-use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+use std::fs::{self, File, OpenOptions};
 use std::io;
-use std::os::unix::fs::OpenOptionsExt as _;
+use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use ringback_host::client::Client;
@@ -62,16 +62,45 @@ pub(super) fn watch(hook: Hook, event: &Event, options: &Options) -> Done {
     }
 }
 
-/// What holds the place of the one who watches over this session; nothing if somebody does so already. The kernel frees it
-/// with the end of this process.
-fn alone(home: &Home, session: &str) -> io::Result<Option<std::fs::File>> {
-    let mut hash = DefaultHasher::new();
-    session.hash(&mut hash);
+/// The place of the one who watches over a session. The kernel frees it with the end of this process; its file goes when it
+/// is given up.
+struct Alone {
+    path: PathBuf,
+    /// Its lock is the place.
+    _locked: File,
+}
+
+impl Drop for Alone {
+    fn drop(&mut self) {
+        // While the lock is held, so that it is ours that goes. One that stays is taken up by the next.
+        let _stays = fs::remove_file(&self.path);
+    }
+}
+
+/// Takes the place for this session; nothing if somebody watches over it already.
+fn alone(home: &Home, session: &str) -> io::Result<Option<Alone>> {
     let folder = home.root().join("watch");
     ringback_sys::files::private_dir(&folder)?;
-    let path = folder.join(format!("{:016x}.lock", hash.finish()));
-    let file = OpenOptions::new().create(true).truncate(false).write(true).mode(0o600).open(path)?;
-    Ok(lock::try_exclusive(&file)?.then_some(file))
+    let path = folder.join(format!("{:032x}.lock", ringback_sys::launch::hash(session.as_bytes())));
+    loop {
+        let file = OpenOptions::new().create(true).truncate(false).write(true).mode(0o600).open(&path)?;
+        if !lock::try_exclusive(&file)? {
+            return Ok(None);
+        }
+        // Whoever had it before may have taken the file away between our two steps.
+        if is_file_at(&file, &path)? {
+            return Ok(Some(Alone { path, _locked: file }));
+        }
+    }
+}
+
+fn is_file_at(file: &File, path: &Path) -> io::Result<bool> {
+    let own = file.metadata()?;
+    match fs::symlink_metadata(path) {
+        Ok(there) => Ok((there.dev(), there.ino()) == (own.dev(), own.ino())),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
+        Err(error) => Err(error),
+    }
 }
 
 fn runs(client: &mut Client, session: &str) -> Result<bool, Failure> {
@@ -84,5 +113,22 @@ fn news(client: &mut Client, newer_than: u64, most: Duration) -> Result<Vec<Noti
     match client.call(Request::News { newer_than, wait_ms, limit: LOOKED_AT_MAX })? {
         Reply::Notices { notices, .. } => Ok(notices),
         _ => Err(door::unexpected()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_watches_over_a_session_and_leaves_no_file() {
+        let folder = tempfile::tempdir().unwrap();
+        let home = Home::at(folder.path()).unwrap();
+        let first = alone(&home, "s1").unwrap().expect("nobody watches yet");
+        assert!(alone(&home, "s1").unwrap().is_none());
+        assert!(alone(&home, "s2").unwrap().is_some(), "another session is another place");
+        drop(first);
+        assert_eq!(fs::read_dir(folder.path().join("watch")).unwrap().count(), 0);
+        assert!(alone(&home, "s1").unwrap().is_some());
     }
 }
