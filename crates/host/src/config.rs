@@ -133,10 +133,13 @@ impl ConfigError {
     pub fn hint(&self) -> String {
         match self {
             Self::Read { path, .. } => format!("make {} readable, or move it away to use the defaults", path.display()),
-            Self::Invalid { .. } | Self::Value { .. } => {
-                "known keys: default_timeout, grace, max_output, free_space_floor, max_running, confined, cgroup, keep, keep_tasks, quota, \
-                 forget_after, pack_after, shell, stall_after, [[sink]]"
-                    .to_owned()
+            Self::Invalid { path, .. } => format!(
+                "edit {}, or move it away to use the defaults; known keys: default_timeout, grace, max_output, free_space_floor, \
+                 max_running, confined, cgroup, keep, keep_tasks, quota, forget_after, pack_after, shell, stall_after, [[sink]]",
+                path.display()
+            ),
+            Self::Value { path, key, .. } => {
+                format!("correct `{key}` in {}, or move the file away to use the defaults", path.display())
             }
         }
     }

@@ -140,6 +140,8 @@ fn launch(home: &Home, program: &Path) -> Result<String, ClientError> {
     if message.starts_with(&DaemonError::AlreadyRunning.to_string()) {
         return Ok(message);
     }
+    // It reads the same config as we do, and what is wrong there is mended there.
+    Config::load()?;
     Err(ClientError::Start { message, log: home.log() })
 }
 

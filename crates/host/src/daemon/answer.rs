@@ -27,8 +27,8 @@ impl Daemon {
             Say::Read(request) => self.read(&request),
             Say::Session(session) => self.session_reply(&session),
             Say::Claimed(claim) => self.claimed_reply(&claim),
-            Say::Acknowledged { first, count } => {
-                Ok(Reply::Acknowledged { count: self.round.acknowledged(first, count) })
+            Say::Acknowledged { first, count, faults } => {
+                Ok(Reply::Acknowledged { count: self.round.acknowledged(first, count), faults })
             }
             Say::Inbox { caller, newer_than, limit, wait_ms, .. } => {
                 match self.inbox(&caller.session, newer_than, limit) {

@@ -141,8 +141,8 @@ impl Daemon {
         Ok(ids)
     }
 
-    /// Those of the tasks that there are, each once, and a word on each of the others. Nothing at all is a fault.
-    pub(super) fn resolve_each(&self, texts: &[String]) -> Result<(Vec<TaskId>, Vec<Fault>), Fault> {
+    /// Those of the tasks that there are, each once, and a word on each of the others.
+    fn sort_out(&self, texts: &[String]) -> (Vec<TaskId>, Vec<Fault>) {
         let (mut ids, mut faults) = (Vec::new(), Vec::new());
         for text in texts {
             match self.resolve(text) {
@@ -151,9 +151,15 @@ impl Daemon {
                 Err(fault) => faults.push(fault),
             }
         }
+        (ids, faults)
+    }
+
+    /// The same, where one is all that was asked for: none at all is a fault.
+    pub(super) fn resolve_each(&self, texts: &[String]) -> Result<(Vec<TaskId>, Vec<Fault>), Fault> {
+        let (ids, faults) = self.sort_out(texts);
         match faults.first() {
-            Some(fault) if ids.is_empty() => Err(fault.clone()),
-            _ if ids.is_empty() => self.resolve_all(texts).map(|ids| (ids, Vec::new())),
+            Some(fault) if ids.is_empty() && faults.len() == 1 => Err(fault.clone()),
+            None if ids.is_empty() => self.resolve_all(texts).map(|ids| (ids, Vec::new())),
             _ => Ok((ids, faults)),
         }
     }
@@ -187,8 +193,7 @@ impl Daemon {
                 hint: Some("signals are 1 to 64, or names like TERM".into()),
             });
         }
-        let ids = self.resolve_all(texts)?;
-        let mut faults = Vec::new();
+        let (ids, mut faults) = self.resolve_each(texts)?;
         for id in &ids {
             if self.board.get(*id).is_some_and(|entry| !entry.state.has_ended()) {
                 let request = KeeperRequest { ask: Ask::Signal, signal, ..KeeperRequest::default() };
@@ -344,16 +349,19 @@ impl Daemon {
     }
 
     fn ask_ack(&mut self, to: Token, caller: &Caller, mut which: Vec<Ack>, tasks: &[String]) -> Result<(), Fault> {
-        for text in tasks {
-            which.push(Ack::Task(self.resolve(text)?));
-        }
+        let (found, faults) = match tasks {
+            [] => (Vec::new(), Vec::new()),
+            _ if which.is_empty() => self.resolve_each(tasks)?,
+            _ => self.sort_out(tasks),
+        };
+        which.extend(found.into_iter().map(Ack::Task));
         let session = &caller.session;
         let records: Vec<Record> =
             which.into_iter().map(|which| Record::Ack { session: session.clone(), which }).collect();
         let first = self.round.acks_so_far();
         let count = records.len();
         self.round.records.extend(records);
-        self.say(to, Say::Acknowledged { first, count });
+        self.say(to, Say::Acknowledged { first, count, faults });
         Ok(())
     }
 

@@ -59,6 +59,8 @@ pub(super) enum Say {
         first: usize,
         /// How many.
         count: usize,
+        /// What there was nothing to acknowledge of.
+        faults: Vec<Fault>,
     },
     /// What this claim of the round has got.
     Claimed(Box<Claim>),

@@ -56,6 +56,9 @@ pub enum Reply {
     Acknowledged {
         /// The count.
         count: u64,
+        /// What could not be acknowledged.
+        #[serde(default)]
+        faults: Vec<Fault>,
     },
     /// How many bytes reached the pipe.
     Sent {

@@ -37,16 +37,18 @@ impl Ack {
         let (seqs, tasks) = sort(self.which);
         let up_to = if self.all { Some(SEQ_MAX) } else { self.up_to };
         let mut client = door::client(self.session.as_deref())?;
-        let Reply::Acknowledged { count } = client.call(Request::Ack { up_to, seqs, tasks, endings: Vec::new() })?
+        let Reply::Acknowledged { count, faults } =
+            client.call(Request::Ack { up_to, seqs, tasks, endings: Vec::new() })?
         else {
             return Err(door::unexpected());
         };
         if door.json {
-            door::document(&document(json!({ "acknowledged": count })))?;
+            door::document(&document(json!({ "acknowledged": count, "faults": faults })))?;
         } else {
             door.note(&format!("{} acknowledged", counted(count, "notice")));
         }
-        Ok(0)
+        door::faults(&faults);
+        Ok(door::exit_code(&faults))
     }
 }
 

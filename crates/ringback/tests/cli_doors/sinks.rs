@@ -173,4 +173,5 @@ fn a_sink_that_is_none_is_named_before_anything_runs() {
     home.configure("[[sink]]\nname = 'lost'");
     let said = home.say(&["run", "--", "true"]);
     assert!(said.code == Some(125) && said.err.contains("a sink needs one of exec"), "{said:?}");
+    assert!(said.err.contains("config.toml, or move the file away") && !said.err.contains("daemon.log"), "{said:?}");
 }

@@ -218,4 +218,9 @@ fn single_notices_can_be_acknowledged_by_number_and_by_task() {
     assert_eq!(seqs(&world.inbox(MINE)), [1, 4]);
     let other = world.rb(&["ack", "-s", ONLOOKER, &notices[0]["seq"].to_string()]);
     assert_eq!(seqs(&world.inbox(MINE)), [1, 4], "{other:?}");
+    let both = world.rb(&["ack", "--json", "zzzzzzzzzzzz", notices[0]["task"].as_str().unwrap()]);
+    assert_eq!((both.code, &both.json()["acknowledged"]), (Some(125), &1.into()), "the good one is done: {both:?}");
+    assert_eq!((&both.json()["faults"][0]["code"], seqs(&world.inbox(MINE))), (&"unknown_id".into(), vec![4]));
+    assert_eq!(world.rb(&["ack", "zzzzzzzzzzzz", "4"]).code, Some(125));
+    assert!(world.inbox(MINE).is_empty());
 }

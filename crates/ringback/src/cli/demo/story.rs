@@ -154,7 +154,7 @@ fn hear_of_everything(stage: &mut Stage, cast: &Cast) -> Result<(), Failure> {
         tasks: Vec::new(),
         endings: Vec::new(),
     };
-    let acknowledged = matches!(stage.client()?.call(ack)?, Reply::Acknowledged { count: 3 });
+    let acknowledged = matches!(stage.client()?.call(ack)?, Reply::Acknowledged { count: 3, .. });
     stage.check("three are acknowledged", acknowledged)?;
     stage.kill_daemon()?;
     stage.say("killed the daemon after acknowledging")?;
