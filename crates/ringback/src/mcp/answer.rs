@@ -1,6 +1,6 @@
 //! The answer to a call, once in words and once as fields: what a client shows of it differs, so both say the same.
 
-use ringback_host::wire::{Notice, TaskObject};
+use ringback_host::wire::{Fault, Notice, TaskObject};
 use rmcp::model::{CallToolResult, ContentBlock};
 use serde_json::{Map, Value, json};
 
@@ -11,8 +11,8 @@ use crate::render::{clean, receipt, task as render};
 
 /// How many unheard endings a result lists; the inbox has them all.
 const UNHEARD_MAX: usize = 5;
-/// How many notices are read to find those.
-const NOTICES_READ: u32 = 64;
+/// How many notices are read at most to find those: each costs the daemon a look at its task.
+const NOTICES_READ_MAX: usize = 1000;
 /// Longest label of a task.
 const LABEL_CHARS: usize = 60;
 
@@ -133,6 +133,19 @@ impl Answer {
         self.tail = tail;
     }
 
+    /// Names what could not be done where the rest could.
+    pub(super) fn with_faults(mut self, faults: Vec<Fault>) -> Self {
+        let failures: Vec<Failure> = faults.into_iter().map(Failure::from).collect();
+        let Some(last) = failures.last() else { return self };
+        self.next = next_step(last);
+        self.is_error = true;
+        let said: Vec<String> =
+            failures.iter().map(|failure| format!("error: {}", clean::line(&failure.message))).collect();
+        self.field("faults", said.clone());
+        self.lines.extend(said);
+        self
+    }
+
     /// A command that was asked for and did not succeed is an error to the one who asked.
     pub(super) fn mark_error(mut self, is_error: bool) -> Self {
         self.is_error = is_error;
@@ -140,23 +153,32 @@ impl Answer {
     }
 
     /// Adds what the session has not heard, without what this answer shows. Only own endings count as heard.
-    pub(super) fn complete(mut self, line: &mut Line, told: &[TaskObject]) -> Self {
+    pub(super) fn complete(self, line: &mut Line, told: &[TaskObject]) -> Self {
+        let unheard = look(line, told.len());
+        self.complete_with(line, told, &unheard)
+    }
+
+    /// The same with what was [looked](look) up a moment ago.
+    pub(super) fn complete_with(mut self, line: &Line, told: &[TaskObject], unheard: &Unheard) -> Self {
         let own = |task: &&TaskObject| task.has_ended() && task.session == line.session();
         self.shown = told.iter().filter(own).map(|task| task.id.clone()).collect();
         let shown = self.shown.clone();
-        self.complete_without(line, &shown)
+        self.list(line, &shown, unheard)
     }
 
     /// Adds what the session has not heard, without these tasks.
-    pub(super) fn complete_without(mut self, line: &mut Line, ids: &[String]) -> Self {
+    pub(super) fn complete_without(self, line: &mut Line, ids: &[String]) -> Self {
+        let unheard = look(line, ids.len());
+        self.list(line, ids, &unheard)
+    }
+
+    fn list(mut self, line: &Line, ids: &[String], (notices, more): &Unheard) -> Self {
         line.session().clone_into(&mut self.session);
-        // What cannot be listed now is listed with the next answer; this one must not be lost for it.
-        let (notices, more) = line.unheard(NOTICES_READ).unwrap_or_default();
         let others: Vec<&Notice> = notices.iter().filter(|notice| !ids.contains(&notice.task.id)).collect();
         self.unheard = others.iter().take(UNHEARD_MAX).map(|notice| unheard_line(notice)).collect();
-        if others.len() > UNHEARD_MAX || more {
+        if others.len() > UNHEARD_MAX || *more {
             let count = others.len().saturating_sub(UNHEARD_MAX);
-            let count = if more { "more".to_owned() } else { format!("{count} more") };
+            let count = if *more { "more".to_owned() } else { format!("{count} more") };
             self.unheard.push(format!("and {count}: inbox {{}} shows all"));
         }
         self
@@ -211,6 +233,16 @@ impl Answer {
             self.lines.push(format!("still running, started by it: {}", named.collect::<Vec<_>>().join(", ")));
         }
     }
+}
+
+/// Notices that a session has not heard, and whether there are more.
+pub(super) type Unheard = (Vec<Notice>, bool);
+
+/// What the session has not heard: enough for an answer that tells of so many tasks itself. What cannot be listed now is
+/// listed with the next answer; this one must not be lost for it.
+pub(super) fn look(line: &mut Line, told: usize) -> Unheard {
+    let limit = (told + UNHEARD_MAX + 1).min(NOTICES_READ_MAX);
+    line.unheard(u32::try_from(limit).unwrap_or(u32::MAX)).unwrap_or_default()
 }
 
 /// Id, verdict and label in one line.

@@ -22,6 +22,7 @@ use super::link::{Line, Link};
 use crate::caller;
 use crate::explain::Failure;
 use crate::render::clean;
+use crate::render::headline::headline;
 
 /// The program that hands a message to a thread.
 const PROGRAM: &str = "codex";
@@ -33,10 +34,17 @@ const QUIET_WAIT: Duration = Duration::from_secs(5);
 const LOOK_MS: u64 = 3_600_000;
 /// The least that is waited for a claim of somebody else to lapse.
 const HELD_MS_MIN: u64 = 100;
-/// How many endings one message tells in full; the rest stay unheard, and are told by the next.
+/// How many notices one message tells in full; the rest stay unheard, and are told by the next.
 const NOTICES_MAX: u32 = 10;
+/// What a thread is rung for: ends, and what was asked to be noticed. That a task runs on, or is silent, is worth no turn; it
+/// stands in the next answer.
+const KINDS: [&str; 3] = ["tool_result", "tool_match", "tool_ready"];
+/// How many notices are looked at to find one to ring for.
+const LOOKED_AT_MAX: u32 = 1000;
 /// The longest message, bytes: it is an argument of a program, and the model reads all of it.
 const MESSAGE_BYTES_MAX: usize = 8000;
+/// What of it is kept for its first line, bytes.
+const HEAD_BYTES_MAX: usize = 400;
 
 /// The bell of one process.
 pub(super) struct Bell {
@@ -134,13 +142,23 @@ fn await_news(line: &mut Line) -> Result<News, Failure> {
     let session = Some(line.session().to_owned());
     let list = Request::List { session, ended: false, before: None, limit: 1 };
     let runs = matches!(line.call(list)?, Reply::Tasks { tasks, .. } if tasks.iter().any(|task| !task.has_ended()));
-    let wait_ms = Some(if runs { LOOK_MS } else { 0 });
-    let reply = line.call_until_stopped(Request::Inbox { after: None, wait_ms, limit: 1 })?;
-    Ok(match reply {
-        Some(Reply::Notices { notices, .. }) if !notices.is_empty() => News::Some,
-        _ if runs => News::Late,
-        _ => News::Never,
+    let (unheard, _) = line.unheard(LOOKED_AT_MAX)?;
+    if unheard.iter().any(rings) {
+        return Ok(News::Some);
+    }
+    if !runs {
+        return Ok(News::Never);
+    }
+    let newer_than = unheard.last().map_or(0, |notice| notice.seq);
+    let news = Request::News { newer_than, wait_ms: LOOK_MS, limit: LOOKED_AT_MAX };
+    Ok(match line.call_until_stopped(news)? {
+        Some(Reply::Notices { notices, .. }) if notices.iter().any(rings) => News::Some,
+        _ => News::Late,
     })
+}
+
+fn rings(notice: &Notice) -> bool {
+    KINDS.contains(&notice.kind.as_str())
 }
 
 enum Rung {
@@ -151,7 +169,7 @@ enum Rung {
 
 /// Tells the thread what it has not heard by now, and what nobody else is about to tell.
 fn ring(line: &mut Line, thread: &str) -> Result<Rung, Failure> {
-    let (notices, held_ms) = line.claim("codex-queue", PROGRAM_WAIT, &[], NOTICES_MAX)?;
+    let (notices, held_ms) = line.claim("codex-queue", PROGRAM_WAIT, &KINDS, NOTICES_MAX)?;
     if notices.is_empty() {
         return Ok(held_ms.map_or(Rung::Told, |ms| Rung::Held(Duration::from_millis(ms.max(HELD_MS_MIN)))));
     }
@@ -165,19 +183,18 @@ fn ring(line: &mut Line, thread: &str) -> Result<Rung, Failure> {
 
 /// The message, and the numbers of the notices that it holds whole.
 fn message(notices: &[Notice]) -> (String, Vec<u64>) {
-    let mut text = String::from(
-        "[ringback] Background tasks of this thread have ended (an automatic notice, not the user's words):",
-    );
+    let mut entries = String::new();
     let mut told = Vec::new();
     for notice in notices {
         let entry = format!("\n{} {}", notice.task.id, clean::block(notice.text.trim_end()));
-        if !told.is_empty() && text.len() + entry.len() > MESSAGE_BYTES_MAX {
+        if !told.is_empty() && HEAD_BYTES_MAX + entries.len() + entry.len() > MESSAGE_BYTES_MAX {
             break;
         }
-        text.push_str(&entry);
+        entries.push_str(&entry);
         told.push(notice.seq);
     }
-    (text, told)
+    let what = headline(&notices[..told.len()], "this thread");
+    (format!("[ringback] {what} (an automatic notice, not the user's words):{entries}"), told)
 }
 
 /// Hands a message to a thread; whether it was taken.
@@ -202,12 +219,18 @@ mod tests {
 
     #[test]
     fn a_message_is_a_notice_and_holds_only_whole_endings() {
-        let notice = |seq, text: &str| Notice { seq, text: text.to_owned(), ..Notice::default() };
+        let notice = |seq, text: &str| {
+            let kind = "tool_result".to_owned();
+            Notice { seq, kind, text: text.to_owned(), ..Notice::default() }
+        };
         let (text, told) = message(&[notice(4, "FAILED exit 1\n  | \u{1b}[2Jx\n"), notice(5, "SUCCEEDED exit 0")]);
         assert!(text.starts_with("[ringback] ") && text.contains("FAILED exit 1") && !text.contains('\u{1b}'));
+        assert!(text.contains("2 background tasks of this thread have ended (an automatic notice"), "{text}");
         assert_eq!(told, [4, 5]);
         let long = "x".repeat(MESSAGE_BYTES_MAX);
         assert_eq!(message(&[notice(1, &long), notice(2, "y")]).1, [1]);
+        let ready = Notice { kind: "tool_ready".to_owned(), ..notice(3, "READY") };
+        assert!(message(&[ready]).0.contains("is ready ("), "what is no end is not told as one");
     }
 
     #[test]

@@ -13,6 +13,7 @@ use ringback_host::home::Home;
 use ringback_host::quantity::millis;
 use ringback_host::wire::{Caller, Notice, Reply, Request, TaskObject, Until};
 
+use super::alive::Awaited;
 use crate::caller;
 use crate::explain::Failure;
 
@@ -61,7 +62,7 @@ impl Link {
         let all = Arc::clone(self);
         let mut work = tokio::task::spawn_blocking(move || {
             all.report_shown();
-            let mut line = Line { link: all, caller, client: None, stop };
+            let mut line = Line { link: all, caller, client: None, stop, awaited: Awaited::default() };
             let done = job(&mut line);
             line.hang_up();
             done
@@ -177,6 +178,8 @@ pub(super) struct Line {
     caller: Caller,
     client: Option<Client>,
     stop: PipeReader,
+    /// What it waits for, for whoever reports how far that is.
+    pub(super) awaited: Awaited,
 }
 
 impl Line {
@@ -215,6 +218,7 @@ impl Line {
         until: Until,
         timeout_ms: u64,
     ) -> Result<Vec<TaskObject>, Failure> {
+        self.awaited.set(ids);
         let request = Request::Wait { ids: ids.to_vec(), any, timeout_ms: Some(timeout_ms), until };
         match self.call_until_stopped(request)? {
             Some(Reply::Tasks { tasks, .. }) => Ok(tasks),
@@ -231,17 +235,17 @@ impl Line {
         }
     }
 
-    /// Takes unheard notices to speak of them, of these tasks or of all; and how long others hold what they have taken.
+    /// Takes unheard notices of these kinds to speak of them; and how long others hold what they have taken.
     pub(super) fn claim(
         &mut self,
         rung: &str,
         lease: Duration,
-        tasks: &[String],
+        kinds: &[&str],
         limit: u32,
     ) -> Result<(Vec<Notice>, Option<u64>), Failure> {
         let word = ringback_sys::process::random_u64()?;
         let (rung, lease_ms) = (rung.to_owned(), millis(lease));
-        let (tasks, kinds) = (tasks.to_vec(), Vec::new());
+        let (tasks, kinds) = (Vec::new(), kinds.iter().map(|kind| (*kind).to_owned()).collect());
         let claim = Request::Claim { rung, word, lease_ms, tasks, kinds, limit, ahead: false };
         match self.call(claim)? {
             Reply::Claimed { notices, held_ms } => Ok((notices, held_ms)),

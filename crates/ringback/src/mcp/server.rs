@@ -1,7 +1,7 @@
 //! The server: from a request to a job, and from its answer to what the protocol wants.
 
 use std::borrow::Cow;
-use std::future::{Future, pending};
+use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -10,23 +10,23 @@ use ringback_host::wire::VERSION;
 use rmcp::model::{
     CallToolRequestParams, CallToolResponse, CancelTaskParams, ErrorData, GetTaskParams, GetTaskResult, Implementation,
     ListResourceTemplatesResult, ListResourcesResult, ListToolsResult, PaginatedRequestParams,
-    ProgressNotificationParam, ReadResourceRequestParams, ReadResourceResponse, RequestId,
-    ResourceUpdatedNotificationParam, ServerCapabilities, ServerConfig, SubscribeRequestParams, SubscriptionFilter,
-    UnsubscribeRequestParams, UpdateTaskParams,
+    ReadResourceRequestParams, ReadResourceResponse, RequestId, ResourceUpdatedNotificationParam, ServerCapabilities,
+    ServerConfig, SubscribeRequestParams, SubscriptionFilter, UnsubscribeRequestParams, UpdateTaskParams,
 };
 use rmcp::service::{RequestContext, SubscriptionContext};
 use rmcp::{RoleServer, ServerHandler};
 use tokio::sync::watch;
-use tokio::time::{Instant, interval_at, sleep};
+use tokio::time::sleep;
 
 use super::WAITS_MAX;
+use super::alive::{self, Awaited};
 use super::answer::Answer;
 use super::args::{Args, wrong};
 use super::bell::{Attention, Bell};
 #[cfg(feature = "mcp-http")]
 use super::heard::Exchange;
 use super::heard::{OnItsWay, OnTheWay};
-use super::link::{Link, Shown};
+use super::link::{Line, Link, Shown};
 use super::speaker::Speaker;
 use super::subscribe::{self, Streams, Subscribed};
 use super::tool::{self, Job};
@@ -36,8 +36,6 @@ use crate::caller;
 use crate::explain::Failure;
 use crate::render::clean;
 
-/// When a call that blocks first says that it is alive, and how often after that. The shortest patience known is a minute.
-const PROGRESS_EVERY: Duration = Duration::from_secs(10);
 /// How long calls may still take once stdin has closed: enough for an answer to a client that closed it right away.
 const CLOSING: Duration = Duration::from_secs(1);
 
@@ -122,7 +120,7 @@ impl Server {
         }
     }
 
-    async fn perform(&self, request: CallToolRequestParams, speaker: &Speaker) -> Answer {
+    async fn perform(&self, request: CallToolRequestParams, speaker: &Speaker, awaited: &Awaited) -> Answer {
         let mut session = speaker.session.clone();
         if request.name == "wait" && self.link.busy() >= WAITS_MAX {
             let hint = "name all ids in one wait".to_owned();
@@ -136,6 +134,11 @@ impl Server {
         self.link.asks_again(&session);
         let failure = match job {
             Ok(Job { limit, work }) => {
+                let awaited = awaited.clone();
+                let work = move |line: &mut Line| {
+                    line.awaited = awaited;
+                    work(line)
+                };
                 match self.link.ask(caller::of(session.clone()), self.patience(limit), work).await {
                     Ok(answer) => return answer,
                     Err(failure) => failure,
@@ -173,21 +176,6 @@ fn read(request: CallToolRequestParams, speaker: &Speaker, session: &mut String)
     tool::read(declared.name, args, speaker)
 }
 
-/// Says from time to time that the call is alive, to a client that wants to know.
-async fn report_progress(context: &RequestContext<RoleServer>) {
-    let Some(token) = context.meta.get_progress_token() else { return pending().await };
-    let began = Instant::now();
-    let mut ticks = interval_at(began + PROGRESS_EVERY, PROGRESS_EVERY);
-    loop {
-        ticks.tick().await;
-        let seconds = began.elapsed().as_secs();
-        let params = ProgressNotificationParam::new(token.clone(), began.elapsed().as_secs_f64())
-            .with_message(format!("waiting, {seconds} s so far"));
-        // A client that is gone is noticed elsewhere.
-        let _unsent = context.peer.notify_progress(params).await;
-    }
-}
-
 impl ServerHandler for Server {
     fn get_info(&self) -> ServerConfig {
         let capabilities = ServerCapabilities::builder()
@@ -215,11 +203,12 @@ impl ServerHandler for Server {
     ) -> Result<CallToolResponse, ErrorData> {
         let speaker = Speaker::of(&context);
         let attention = speaker.codex_thread.as_deref().map(|thread| self.bell.attend(thread));
+        let awaited = Awaited::default();
         let answer = tokio::select! {
-            answer = self.perform(request, &speaker) => answer,
+            answer = self.perform(request, &speaker, &awaited) => answer,
             // The answer is never sent; the job gives up, and its tasks run on.
             () = context.ct.cancelled() => return Err(ErrorData::internal_error("the request was cancelled", None)),
-            () = report_progress(&context) => return Err(ErrorData::internal_error("progress ended", None)),
+            never = alive::report(&self.link, &context, &speaker.session, &awaited) => match never {},
         };
         if let Some(unfinished) = answer.unfinished.as_ref().filter(|_| speaker.takes_tasks) {
             return Ok(CallToolResponse::Task(task::created(unfinished, &answer)));

@@ -97,6 +97,21 @@ fn hostile_output_stays_quoted_data() {
 }
 
 #[test]
+fn one_bad_id_does_not_keep_the_others_from_being_stopped() {
+    let home = Home::new();
+    let mut agent = Agent::start(&home);
+    let id = agent.begin("trap 'echo got it' USR1; echo up; while :; do sleep 0.05; done");
+    agent.call("wait", json!({"ids": [id], "pattern": "up"}));
+    let told = agent.call("stop", json!({"ids": ["zzzzzzzzzzzz", id], "signal": "USR1"}));
+    assert!(told.is_error && told.verdict().starts_with("sent SIGUSR1 to 1 task"), "{told:?}");
+    let told = agent.call("stop", json!({"ids": ["zzzzzzzzzzzz", id, "../x"]}));
+    assert!(told.is_error && told.verdict().starts_with("KILLED"), "{told:?}");
+    let faults = told.fields["faults"].as_array().unwrap();
+    assert!(faults.len() == 2 && faults.iter().all(|fault| told.text.contains(fault.as_str().unwrap())), "{told:?}");
+    assert!(told.text.contains("zzzzzzzzzzzz") && told.fields["next"].as_str().unwrap().contains("list {"), "{told:?}");
+}
+
+#[test]
 fn too_many_waits_at_once_leave_room_for_a_stop() {
     let home = Home::new();
     let mut agent = Agent::start(&home);

@@ -188,4 +188,9 @@ fn a_codex_thread_is_told_once_unless_a_call_has_told_it() {
     let third = call("run", json!({"command": "sleep 0.3; exit 5", "wait_ms": 0}));
     let told = std::fs::read_to_string(&fifo).unwrap();
     assert!(told.contains(&third.id()) && !told.contains(&second.id()) && !told.contains(&first.id()), "{told}");
+    assert!(told.contains("a background task of this thread has ended (an automatic notice"), "{told}");
+    let server = json!({"command": "sleep 0.3; echo up; exec sleep 60", "ready": "^up", "wait_ms": 0});
+    let fourth = call("run", server);
+    let told = std::fs::read_to_string(&fifo).unwrap();
+    assert!(told.contains(&fourth.id()) && told.contains("is ready (") && !told.contains("ended"), "{told}");
 }

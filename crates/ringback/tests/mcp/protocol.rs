@@ -87,10 +87,28 @@ fn odd_messages_are_survived() {
 fn a_call_that_blocks_shows_that_it_is_alive() {
     let home = Home::new();
     let mut agent = Agent::start(&home);
-    let id = agent.begin("sleep 12");
-    let params = json!({"name": "wait", "arguments": {"ids": [id]}, "_meta": {"progressToken": "p1"}});
-    let told = agent.request("tools/call", params).unwrap();
-    assert_eq!(told["structuredContent"]["state"], "exited", "{told}");
-    let notes: Vec<&Value> = agent.notes.iter().filter(|note| note["method"] == "notifications/progress").collect();
-    assert!(!notes.is_empty() && notes[0]["params"]["progressToken"] == "p1", "{notes:?}");
+    let ids = [agent.begin("printf '[4/8] linking\\033[2J'; exec sleep 60"), agent.begin("exec sleep 60")];
+    let mut wait = |ids: &[String], token: &str| {
+        let params =
+            json!({"name": "wait", "arguments": {"ids": ids, "mode": "all"}, "_meta": {"progressToken": token}});
+        let call = agent.send("tools/call", params);
+        let is_progress =
+            |note: &Value| note["method"] == "notifications/progress" && note["params"]["progressToken"] == token;
+        let note = agent.note(is_progress)["params"].clone();
+        agent.cancel(call);
+        note
+    };
+    let one = wait(&ids[..1], "p1");
+    let (message, share) =
+        (one["message"].as_str().unwrap(), one["progress"].as_f64().unwrap() / one["total"].as_f64().unwrap());
+    assert!(
+        message.starts_with("50% · [4/8] linking") && message.contains("waiting, ") && !message.contains('\u{1b}'),
+        "{one}"
+    );
+    assert!((share - 0.5).abs() < 1e-6, "{one}");
+    let two = wait(&ids, "p2");
+    assert!(
+        two["message"].as_str().unwrap().starts_with("0 of 2 ended · waiting, ") && two["total"].is_null(),
+        "{two}"
+    );
 }

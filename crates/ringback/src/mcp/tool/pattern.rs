@@ -48,6 +48,7 @@ struct Hit {
 
 fn wait_for(line: &mut Line, id: &str, mut search: Search) -> Result<Answer, Failure> {
     let task = line.show(id)?;
+    line.awaited.set(std::slice::from_ref(&task.id));
     let (client, stop) = line.lend()?;
     let mut follow = Follow::start(client, &task)?;
     let mut output = None;

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::path::PathBuf;
+use std::time::{Duration, Instant};
 
 use ringback_core::spec::{IfRunning, Lease, Leftovers, OutputPolicy};
 use ringback_host::client::{Capture, EnvMode};
@@ -10,7 +11,7 @@ use ringback_host::quantity::millis;
 use ringback_host::wire::{ByteBuf, Command, Reply, Request, RunRequest, TaskObject, TerminalSize, Until};
 use serde_json::Value;
 
-use super::super::answer::Answer;
+use super::super::answer::{self, Answer};
 use super::super::args::{Args, wrong};
 use super::super::link::{Line, unexpected};
 use super::super::speaker::Speaker;
@@ -20,6 +21,8 @@ use crate::terminal;
 
 /// How long an answer waits for the end when nobody says otherwise: most commands of an agent are over by then.
 const WAIT_MS: u64 = 2000;
+/// How long what was looked up is still the present to somebody who reads it.
+const FRESH: Duration = Duration::from_millis(100);
 
 /// Reads the arguments.
 pub(super) fn read(mut args: Args, speaker: &Speaker) -> Result<Job, Failure> {
@@ -32,6 +35,9 @@ pub(super) fn read(mut args: Args, speaker: &Speaker) -> Result<Job, Failure> {
 }
 
 fn perform(line: &mut Line, request: RunRequest, wait_ms: u64, speaker: &Speaker) -> Result<Answer, Failure> {
+    let began = Instant::now();
+    // Asked before the start: behind it the daemon is busy with the start itself, and the answer would wait for that.
+    let unheard = answer::look(line, 1);
     let Reply::Task { task, existing } = line.call(Request::Run(Box::new(request)))? else { return Err(unexpected()) };
     let task = wait_a_little(line, *task, wait_ms);
     if !task.has_ended() && speaker.takes_tasks {
@@ -42,7 +48,9 @@ fn perform(line: &mut Line, request: RunRequest, wait_ms: u64, speaker: &Speaker
         answer.line("a task of this key was there already; nothing was started".to_owned());
         answer.field("existing", true);
     }
-    let mut answer = answer.complete(line, std::slice::from_ref(&task));
+    let told = std::slice::from_ref(&task);
+    let is_fresh = began.elapsed() < FRESH;
+    let mut answer = if is_fresh { answer.complete_with(line, told, &unheard) } else { answer.complete(line, told) };
     answer.unfinished = (!task.has_ended()).then(|| Box::new(task));
     Ok(answer)
 }

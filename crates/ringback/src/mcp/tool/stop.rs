@@ -42,7 +42,7 @@ fn stop(line: &mut Line, ids: &[String], all: bool, grace_ms: Option<u64>) -> Re
     let session = all.then(|| line.session().to_owned());
     let kill = Request::Kill { ids: ids.to_vec(), session, grace_ms };
     match line.call_until_stopped(kill)? {
-        Some(Reply::Tasks { tasks, .. }) => Ok(tell(&tasks).complete(line, &tasks)),
+        Some(Reply::Tasks { tasks, faults, .. }) => Ok(tell(&tasks).with_faults(faults).complete(line, &tasks)),
         Some(_) => Err(unexpected()),
         None => {
             let next = "the stop goes on; call stop again to wait for it";
@@ -55,11 +55,14 @@ fn send_signal(line: &mut Line, ids: Vec<String>, signal: i32) -> Result<Answer,
     let Reply::Tasks { tasks, faults, .. } = line.call(Request::Signal { ids, signal })? else {
         return Err(unexpected());
     };
-    if let Some(fault) = faults.into_iter().next() {
-        return Err(fault.into());
+    // What had ended got none; a fault says so.
+    let reached = tasks.iter().filter(|task| !task.has_ended()).count();
+    if let (0, Some(fault)) = (reached, faults.first()) {
+        return Err(fault.clone().into());
     }
-    let verdict = format!("sent {} to {}", signals::name(signal), count(tasks.len(), "task"));
-    Ok(Answer::of_tasks(verdict, &tasks, false, "output {\"id\":…} shows what it does").complete(line, &tasks))
+    let verdict = format!("sent {} to {}", signals::name(signal), count(reached, "task"));
+    let answer = Answer::of_tasks(verdict, &tasks, false, "output {\"id\":…} shows what it does");
+    Ok(answer.with_faults(faults).complete(line, &tasks))
 }
 
 fn tell(tasks: &[TaskObject]) -> Answer {
