@@ -90,13 +90,11 @@ impl Board {
             match ask.if_running {
                 IfRunning::Reuse => return alloc::vec![Effect::Reuse { asked: id, existing }],
                 IfRunning::Reject => return alloc::vec![Effect::Refuse { asked: id, existing, key }],
+                // Nothing has happened to it before both are recorded: see `hand_on`.
                 IfRunning::Replace => {
-                    let inherited = self.waits_for(existing);
                     let stop = Stop { cause: Cause::Replaced, by: Some(by.into()), grace_ms: None };
-                    self.step_one(existing, Input::StopAsked(stop), &mut effects);
-                    // One that still waited is gone at once; what it waited for may live, and is waited for in its place.
-                    let blocker = if self.entries.contains_key(&existing) { Some(existing) } else { inherited };
-                    after = blocker.filter(|blocker| self.entries.contains_key(blocker));
+                    effects.push(Effect::Press { id: existing, stop });
+                    after = Some(existing);
                 }
             }
         }
@@ -109,6 +107,21 @@ impl Board {
     /// Whether asking for this would make a new task.
     pub fn would_insert(&self, ask: &Ask) -> bool {
         ask.if_running == IfRunning::Replace || self.taken(ask).is_none()
+    }
+
+    /// The wish of a task that replaces this one was recorded together with that task, and counts from now on. One that
+    /// still waits for its turn is over at once; a keeper of any other is told by whoever calls this.
+    pub fn hand_on(&mut self, id: TaskId, stop: &Stop) -> Vec<Effect> {
+        let mut effects = Vec::new();
+        match self.entries.get_mut(&id).map(|entry| &mut entry.state) {
+            Some(State::Queued { .. }) => self.step_one(id, Input::StopAsked(stop.clone()), &mut effects),
+            Some(State::Starting { stop: noted, .. } | State::Running { stop: noted }) => {
+                noted.get_or_insert_with(|| stop.clone());
+            }
+            Some(State::Open | State::Closed) | None => {}
+        }
+        self.give_turns(&mut effects);
+        effects
     }
 
     /// A task could not be recorded after all: it never was, and its turn goes to the next.
@@ -183,11 +196,22 @@ impl Board {
         }
     }
 
-    /// The task whose tree has to be gone before this one may start.
-    fn waits_for(&self, id: TaskId) -> Option<TaskId> {
-        match &self.entries.get(&id)?.state {
-            State::Queued { after } => *after,
-            State::Starting { .. } | State::Running { .. } | State::Open | State::Closed => None,
+    /// Whoever waits for a task that never runs waits for what that one waited for: it may live.
+    fn pass_on(&mut self, id: TaskId) {
+        let Some(Entry { ask: Ask { session, key: Some(key), .. }, state: State::Queued { after }, .. }) =
+            self.entries.get(&id)
+        else {
+            return;
+        };
+        let after = *after;
+        let holders = self.keys.get(&(session.clone(), key.clone()));
+        let holders: Vec<TaskId> = holders.into_iter().flatten().map(|(_, other)| *other).collect();
+        for other in holders {
+            if let Some(Entry { state: State::Queued { after: blocker }, .. }) = self.entries.get_mut(&other)
+                && *blocker == Some(id)
+            {
+                *blocker = after;
+            }
         }
     }
 
@@ -232,6 +256,9 @@ impl Board {
 
     /// Writes a state and keeps the line, the count and the keys in step with it.
     fn set(&mut self, id: TaskId, state: State) {
+        if state.has_ended() {
+            self.pass_on(id);
+        }
         let Some(entry) = self.entries.get_mut(&id) else { return };
         let was_busy = is_busy(&entry.state);
         let place = (entry.order, id);

@@ -153,9 +153,32 @@ fn who_replaces_a_task_that_still_waits_waits_for_what_that_one_waited_for() {
     board.ask(id(2), keyed("build", IfRunning::Replace), "s");
     let effects = board.ask(id(3), keyed("build", IfRunning::Replace), "s");
     assert_eq!(effects.last(), Some(&Effect::Insert { id: id(3) }), "the tree of the first still lives: {effects:?}");
-    assert!(board.get(id(2)).is_none(), "the second never runs");
+    let replaced = Stop { cause: Cause::Replaced, by: Some("s".into()), grace_ms: None };
+    assert_eq!(effects.first(), Some(&Effect::Press { id: id(2), stop: replaced.clone() }));
+    let over = board.hand_on(id(2), &replaced);
+    assert!(
+        matches!(over.as_slice(), [Effect::Conclude { .. }, Effect::Close { .. }]),
+        "the second never runs: {over:?}"
+    );
     let effects = board.step(id(1), Input::Saw(Sight::Closed(exit(0))));
     assert_eq!(effects.last(), Some(&Effect::Launch { id: id(3) }));
+}
+
+#[test]
+fn a_replacement_that_could_not_be_recorded_has_touched_nothing() {
+    let mut board = Board::new(1);
+    board.ask(id(1), ask("s"), "s");
+    board.ask(id(2), keyed("build", IfRunning::Reuse), "s");
+    let effects = board.ask(id(3), keyed("build", IfRunning::Replace), "s");
+    assert!(matches!(effects.as_slice(), [Effect::Press { .. }, Effect::Insert { .. }]), "{effects:?}");
+    assert_eq!(board.forget(id(3)), []);
+    assert_eq!(board.step(id(1), Input::Saw(Sight::Closed(exit(0)))).last(), Some(&Effect::Launch { id: id(2) }));
+    let reuse = board.ask(id(4), keyed("build", IfRunning::Reuse), "s");
+    assert_eq!(reuse, [Effect::Reuse { asked: id(4), existing: id(2) }]);
+    // The same for one that runs: when its keeper dies, no wish is left over.
+    board.ask(id(5), keyed("build", IfRunning::Replace), "s");
+    board.forget(id(5));
+    assert_eq!(board.step(id(2), Input::KeeperGone(Sight::New)), [Effect::Launch { id: id(2) }]);
 }
 
 #[test]

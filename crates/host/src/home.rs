@@ -184,15 +184,14 @@ impl Home {
     }
 
     fn create(&self) -> Result<(), HomeError> {
-        let built = fs::DirBuilder::new().recursive(true).mode(0o700).create(&self.root);
-        built.map_err(|source| match source.kind() {
-            io::ErrorKind::NotADirectory | io::ErrorKind::AlreadyExists => {
-                HomeError::NotFolder { path: self.first_non_folder() }
-            }
-            _ => self.io(source),
-        })?;
-        // The umask may have taken bits away, even ours.
-        fs::set_permissions(&self.root, fs::Permissions::from_mode(0o700)).map_err(|source| self.io(source))
+        let missing = self.root.ancestors().take_while(|path| fs::symlink_metadata(path).is_err());
+        let missing: Vec<&Path> = missing.collect();
+        if missing.is_empty() {
+            // A link to nowhere.
+            return Err(HomeError::NotFolder { path: self.root.clone() });
+        }
+        // One by one: the umask may take bits away from each, even ours.
+        missing.into_iter().rev().try_for_each(private_folder)
     }
 
     fn check(&self, meta: &fs::Metadata) -> Result<(), HomeError> {
@@ -200,8 +199,11 @@ impl Home {
             return Err(HomeError::NotFolder { path: self.root.clone() });
         }
         let us = ringback_sys::process::effective_uid();
-        if meta.uid() != us {
-            return Err(HomeError::Foreign { path: self.root.clone(), owner: meta.uid(), us });
+        // Of a link, too, it counts who has put it there: in a folder like /tmp that may be anybody.
+        let link = fs::symlink_metadata(&self.root).ok().filter(fs::Metadata::is_symlink).map(|link| link.uid());
+        let strangers = link.filter(|owner| *owner != 0).into_iter().chain([meta.uid()]);
+        if let Some(owner) = strangers.into_iter().find(|owner| *owner != us) {
+            return Err(HomeError::Foreign { path: self.root.clone(), owner, us });
         }
         let open_bits = meta.mode() & 0o077;
         if open_bits == 0 {

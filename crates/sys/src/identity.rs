@@ -81,12 +81,18 @@ pub fn variable(pid: i32, name: &str) -> Option<Vec<u8>> {
     environment.split(|&byte| byte == 0).find_map(value)
 }
 
-/// Whether this is ringback itself at work: a daemon, or a keeper, which alone has nothing in its environment. The
-/// keeper's own rule is the same (`keeper/procfs.rs`).
+/// Whether this is ringback itself at work: a daemon, or a keeper. The keeper's own rule is the same (`keeper/procfs.rs`).
 pub fn is_ringback(pid: i32, comm: &str) -> bool {
     let keeps_nothing = || fs::read(format!("/proc/{pid}/environ")).is_ok_and(|environment| environment.is_empty());
     comm.starts_with("ringback")
-        && (variable(pid, "RINGBACK_DAEMON").is_some_and(|value| value == b"1") || keeps_nothing())
+        && (variable(pid, "RINGBACK_DAEMON").is_some_and(|value| value == b"1") || keeps_nothing() && keeps_a_task(pid))
+}
+
+/// Whether the record in the folder that this process stands in names it as the keeper, or nobody who lives.
+fn keeps_a_task(pid: i32) -> bool {
+    let folder = std::path::PathBuf::from(format!("/proc/{pid}/cwd"));
+    let Ok(Some(record)) = crate::task_files::read_state(&folder) else { return false };
+    record.keeper.pid == pid || !is_alive(record.keeper)
 }
 
 /// Whether this process has something in that folder open, as far as we may see.

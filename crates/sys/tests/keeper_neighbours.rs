@@ -72,6 +72,30 @@ fn a_daemon_born_in_a_task_belongs_to_nobodys_tree() {
 }
 
 #[test]
+fn a_program_that_is_only_called_like_ours_is_of_the_tree() {
+    let folder = tempfile::tempdir().unwrap();
+    let tool = folder.path().join("ringback-tool");
+    fs::copy("/bin/sleep", &tool).unwrap();
+    fs::set_permissions(&tool, fs::Permissions::from_mode(0o700)).unwrap();
+    // With nothing in its environment, as a keeper has, and in a session of its own.
+    let start = format!("env -i setsid {} 300 > /dev/null 2>&1 & echo $!", tool.display());
+    for (script, observed) in [(format!("{start}; exit 4"), 1), (format!("{start}; exec sleep 300"), 2)] {
+        let task = Order::sh(&script).start();
+        let output = task.wait_output(|output| output.ends_with(b"\n"));
+        let pid: i32 = String::from_utf8(output).unwrap().trim().parse().unwrap();
+        support::wait_until(|| fs::read(format!("/proc/{pid}/comm")).ok().filter(|comm| comm == b"ringback-tool\n"));
+        if observed == 1 {
+            let record = support::wait_until(|| Some(task.record()).filter(|record| record.phase == Phase::Ended));
+            assert_eq!((record.leftovers_count, record.leftovers[0].who.pid), (1, pid), "it is a leftover");
+        }
+        let (_, receipt, entries) = task.stop_and_wait(1000);
+        assert!(receipt.verified_empty && receipt.observed == observed, "{entries:?}");
+        assert!(!is_alive(pid), "it was spared for its name");
+        task.wait_closed();
+    }
+}
+
+#[test]
 fn a_stranger_with_the_number_of_the_main_process_is_left_alone() {
     let mut stranger = Command::new("setsid").args(["sleep", "300"]).spawn().unwrap();
     let pid = stranger.id().cast_signed();

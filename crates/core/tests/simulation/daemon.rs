@@ -481,6 +481,13 @@ impl Daemon {
     }
 
     fn press(&mut self, id: TaskId, stop: Stop, out: &mut Outside<'_>) -> Result<(), Died> {
+        if stop.cause == Cause::Replaced {
+            let effects = self.board.hand_on(id, &stop);
+            self.apply(effects);
+            if self.board.get(id).is_none() {
+                return Ok(());
+            }
+        }
         if let Some(job) = out.machine.jobs.get_mut(&id) {
             job.requests.push(stop);
         }

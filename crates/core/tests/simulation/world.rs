@@ -443,12 +443,10 @@ impl World {
         assert!(right, "{id} is said to be {outcome:?}; really: {job:?}");
     }
 
-    /// Whether a task was asked for that takes its place. Its client may have been told that there was no room for it: then
-    /// the older one was stopped all the same, but nothing that ran was.
+    /// Whether a task was recorded that takes its place.
     fn was_replaced(&self, id: TaskId) -> bool {
         let mut replacing = self.replaces.iter().filter(|(_, old)| **old == id).map(|(new, _)| new);
-        let ran = self.machine.jobs[&id].starts > 0;
-        replacing.any(|new| !ran || self.store.rows.contains_key(new))
+        replacing.any(|new| self.store.rows.contains_key(new))
     }
 
     /// Faults are over: everything has to come to its end, and everybody has to be told.

@@ -1,10 +1,8 @@
 //! Reaches the daemon of a home, and starts one, without a race, where none runs.
 
 use std::env;
-use std::fs::OpenOptions;
 use std::io::{self, Read as _};
 use std::os::fd::AsFd as _;
-use std::os::unix::fs::OpenOptionsExt as _;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -84,8 +82,7 @@ pub(super) fn connect_or_start(home: &Home, launcher: &Launcher) -> Result<UnixS
     home.prepare()?;
     let lock_path = home.start_lock();
     let io_error = |source| ClientError::Home(crate::home::HomeError::Io { path: lock_path.clone(), source });
-    let lock =
-        OpenOptions::new().create(true).truncate(false).write(true).mode(0o600).open(&lock_path).map_err(io_error)?;
+    let lock = ringback_sys::files::append(&lock_path).map_err(io_error)?;
     ringback_sys::lock::exclusive(&lock).map_err(io_error)?;
     if let Some(stream) = connect(home)? {
         return Ok(stream);

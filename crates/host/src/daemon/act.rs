@@ -4,7 +4,7 @@ use std::io;
 use std::os::fd::AsFd;
 
 use ringback_core::id::TaskId;
-use ringback_core::outcome::StartError;
+use ringback_core::outcome::{Cause, StartError};
 use ringback_core::task::{Input, Stop};
 use ringback_sys::form::record::{Phase, Record, Step, Who};
 use ringback_sys::form::request::{Ask, Request};
@@ -147,6 +147,10 @@ impl Daemon {
     /// Hands a stop to the keeper. One that is gone is replaced, and the new one reads it.
     pub(super) fn press(&mut self, id: TaskId, stop: &Stop) {
         crash_point("daemon.before-press");
+        if stop.cause == Cause::Replaced && !self.replace(id, stop) {
+            crash_point("daemon.after-press");
+            return;
+        }
         self.take_stock(id);
         let grace_ms = stop.grace_ms.or_else(|| self.lives.get(&id).map(|live| live.row.asked.grace_ms));
         self.request(
@@ -164,6 +168,16 @@ impl Daemon {
             self.takeovers.remove(&paused);
             self.take_over_now(id);
         }
+    }
+
+    /// A task that another one replaces, now that both are recorded; whether a keeper has to be told.
+    fn replace(&mut self, id: TaskId, stop: &Stop) -> bool {
+        let effects = self.board.hand_on(id, stop);
+        if !effects.is_empty() {
+            self.apply(effects);
+            self.round.hurry();
+        }
+        self.board.get(id).is_some()
     }
 
     /// Appends a request and pokes the keeper.

@@ -184,7 +184,7 @@ impl Daemon {
             home: self.home.root().to_string_lossy().into_owned(),
             queued: self.board.waiting() as u64,
             running: self.board.busy() as u64,
-            ended: self.store.ended_count().map_err(|error| store_fault(&error))?,
+            ended: self.prunes.kept.count,
             unheard: self.store.unheard(None).map_err(|error| store_fault(&error))?,
             adopted: self.adopted,
             kept_bytes: self.prunes.kept.bytes,

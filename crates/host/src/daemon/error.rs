@@ -52,7 +52,7 @@ impl DaemonError {
             Self::Store(StoreError::TooNew { .. }) => {
                 Some("install the ringback that wrote this home, or a newer one".into())
             }
-            Self::Store(StoreError::Foreign(path)) => {
+            Self::Store(StoreError::Foreign(path) | StoreError::Planted { path, .. }) => {
                 Some(format!("move {} away, or set RINGBACK_HOME to another folder", path.display()))
             }
             Self::Store(error) if error.is_space() => Some("free some space on the disk of the home".into()),

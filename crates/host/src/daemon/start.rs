@@ -38,6 +38,9 @@ use crate::store::Store;
 
 /// How many descriptors a daemon has that serves nobody, where that cannot be seen.
 const OPEN_FDS: u64 = 16;
+/// How many more it opens before it serves: the loop and its waker, what it watches files with, the socket, the spare one
+/// and the reserve.
+const FDS_TO_COME: u64 = 6;
 
 /// Serves `home` until somebody says stop. `ready` is called once clients can connect.
 ///
@@ -114,8 +117,7 @@ impl Daemon {
         // Before any record is read: what a keeper says while we read is not lost.
         let news = files::open_news_reader(&home.news()).map_err(machine("open the news of this home"))?;
         let prunes = Prunes::new(&config, store.kept()?);
-        // The loop, its files and the socket are still to come.
-        let open = process::open_fds().unwrap_or(OPEN_FDS) + 6;
+        let open = process::open_fds().unwrap_or(OPEN_FDS) + FDS_TO_COME;
         let places = Places::new(fds_max, open, config.max_running);
         let mut daemon = Self {
             home: home.clone(),

@@ -76,6 +76,13 @@ impl Daemon {
     /// The tasks of this part that have a folder and should not.
     fn left_in(&mut self, part: &str) -> Vec<TaskId> {
         let Ok(prefix) = Prefix::parse(part) else { return Vec::new() };
+        let Ok(entries) = fs::read_dir(self.home.tasks().join(part)) else { return Vec::new() };
+        let ids = entries.flatten().filter_map(|entry| TaskId::parse(entry.file_name().to_str()?).ok());
+        let ids: Vec<TaskId> = ids.filter(|id| !self.lives.contains_key(id)).collect();
+        // Of a million ended tasks few have a folder.
+        if ids.is_empty() {
+            return Vec::new();
+        }
         let known = match self.store.ids(prefix) {
             Ok(known) => known,
             Err(error) => {
@@ -83,9 +90,7 @@ impl Daemon {
                 return Vec::new();
             }
         };
-        let Ok(entries) = fs::read_dir(self.home.tasks().join(part)) else { return Vec::new() };
-        let ids = entries.flatten().filter_map(|entry| TaskId::parse(entry.file_name().to_str()?).ok());
-        let strange: Vec<TaskId> = ids.filter(|id| !known.contains(id) && !self.lives.contains_key(id)).collect();
+        let strange: Vec<TaskId> = ids.into_iter().filter(|id| !known.contains(id)).collect();
         strange.into_iter().filter(|id| self.is_left(*id)).collect()
     }
 

@@ -179,7 +179,8 @@ fn store_fault(what: &str, error: &StoreError) -> Fault {
     Fault {
         code: if error.is_space() { "store_full" } else { "store_failed" }.into(),
         message: format!("{what}: {error}{cause}"),
-        hint: Some("free some space, for example by `ringback prune`, and ask again".into()),
+        // Not by `prune`, which is a change, too.
+        hint: Some("make room on the disk of the home (`ringback doctor` names it), and ask again".into()),
     }
 }
 

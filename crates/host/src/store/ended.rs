@@ -37,7 +37,7 @@ pub struct Packed {
 impl Store {
     /// How much there is of ended tasks whose tree is gone.
     pub fn kept(&self) -> Result<Kept, StoreError> {
-        let sql = "SELECT count(*), coalesce(sum(disk_bytes), 0) FROM tasks WHERE live = 0";
+        let sql = "SELECT count, bytes FROM kept";
         let (count, bytes): (i64, i64) = self.db.query_row(sql, [], |line| Ok((line.get(0)?, line.get(1)?)))?;
         Ok(Kept { count: count.unsigned_abs(), bytes: bytes.unsigned_abs() })
     }

@@ -72,10 +72,13 @@ impl Store {
 
     /// How many notices nobody has heard, of one session or of all.
     pub fn unheard(&self, session: Option<&str>) -> Result<u64, StoreError> {
-        let count: i64 = self
-            .db
-            .prepare_cached("SELECT count(*) FROM notices WHERE ?1 IS NULL OR session = ?1")?
-            .query_row([session], |line| line.get(0))?;
+        let count: i64 = match session {
+            Some(session) => self
+                .db
+                .prepare_cached("SELECT count(*) FROM notices WHERE session = ?")?
+                .query_row([session], |line| line.get(0))?,
+            None => self.db.prepare_cached("SELECT count(*) FROM notices")?.query_row([], |line| line.get(0))?,
+        };
         Ok(count.unsigned_abs())
     }
 }

@@ -17,6 +17,7 @@ mod write;
 pub use claim::{Claim, LEASE_MS_MAX};
 pub use ended::{EndedRow, Packed};
 pub use inbox::NoticeRow;
+pub use open::VERSION;
 pub use outbox::{OUTBOX_MAX, OutboxRow, Post};
 pub use read::{Found, Page};
 pub use row::{Asked, Facts, Row, StoredCommand, StoredOutcome, StoredReport, StoredStop, StoredWatch};
@@ -48,6 +49,14 @@ pub enum StoreError {
     /// The file is no database of ours.
     #[error("{0} is not a ringback database")]
     Foreign(std::path::PathBuf),
+    /// Its file is one that somebody else may have put there.
+    #[error("{} is not used: {why}", path.display())]
+    Planted {
+        /// Which file.
+        path: std::path::PathBuf,
+        /// What is wrong with it.
+        why: String,
+    },
     /// A value cannot be read or written.
     #[error("a stored value cannot be read")]
     Value(#[from] rmp_serde::decode::Error),

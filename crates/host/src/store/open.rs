@@ -1,7 +1,9 @@
 //! Opening a home's database and bringing it up to date.
 
-use std::path::Path;
+use std::io;
+use std::path::{Path, PathBuf};
 
+use ringback_sys::files;
 use rusqlite::{Connection, OpenFlags};
 
 use super::{Store, StoreError};
@@ -75,7 +77,20 @@ const STEPS: &[&str] = &["
         output     BLOB,                     -- null if it never wrote
         entries    BLOB    NOT NULL          -- its index
     );
+", "
+    -- How much there is of ended tasks: counted as they come and go, since counting a million takes a start too long.
+    CREATE TABLE kept (count INTEGER NOT NULL, bytes INTEGER NOT NULL);
+    INSERT INTO kept SELECT count(*), coalesce(sum(disk_bytes), 0) FROM tasks WHERE live = 0;
+    CREATE TRIGGER kept_more AFTER UPDATE OF live, disk_bytes ON tasks WHEN new.live = 0 BEGIN
+        UPDATE kept SET count = count + old.live, bytes = bytes + new.disk_bytes - iif(old.live, 0, old.disk_bytes);
+    END;
+    CREATE TRIGGER kept_less AFTER DELETE ON tasks WHEN old.live = 0 BEGIN
+        UPDATE kept SET count = count - 1, bytes = bytes - old.disk_bytes;
+    END;
 "];
+
+/// The version of the layout that this ringback writes.
+pub const VERSION: usize = STEPS.len();
 
 /// `application_id` of our files: `RBCK`.
 const APPLICATION: i64 = 0x5242_434b;
@@ -86,6 +101,7 @@ const CHECKPOINT_PAGES: i64 = 1000;
 impl Store {
     /// Opens the database at `path`, makes it if it is missing, and brings an older one up to date.
     pub fn open(path: &Path) -> Result<Self, StoreError> {
+        refuse_planted(path)?;
         let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
         let mut db = Connection::open_with_flags(path, flags)?;
         let foreign = |error: rusqlite::Error| match error.sqlite_error_code() {
@@ -111,6 +127,23 @@ impl Store {
         db.set_prepared_statement_cache_capacity(32);
         Ok(Self { db })
     }
+}
+
+/// `SQLite` follows a link that lies in the place of a file of its own, and would write into what it leads to.
+fn refuse_planted(path: &Path) -> Result<(), StoreError> {
+    for end in ["", "-wal", "-journal"] {
+        let mut name = path.as_os_str().to_owned();
+        name.push(end);
+        let path = PathBuf::from(name);
+        match files::open_regular(&path) {
+            Err(error) if error.kind() == io::ErrorKind::InvalidData => {
+                return Err(StoreError::Planted { path, why: error.to_string() });
+            }
+            // What cannot be opened for another reason has words of its own.
+            Ok(_) | Err(_) => {}
+        }
+    }
+    Ok(())
 }
 
 fn migrate(db: &mut Connection, found: i64) -> Result<(), StoreError> {

@@ -53,15 +53,13 @@ impl Store {
     /// All sessions that have something open: live tasks, unheard notices, a watch or a lease.
     pub fn sessions(&self) -> Result<Vec<(SessionObject, Option<i64>)>, StoreError> {
         let mut statement = self.db.prepare(
+            // Each of what is counted is gone through once, whatever has ended.
             "WITH open AS (
-                SELECT session AS name FROM tasks WHERE live = 1
-                UNION SELECT session FROM notices
-                UNION SELECT name FROM sessions WHERE watch_pid IS NOT NULL OR lease_ms IS NOT NULL)
-             SELECT o.name,
-                (SELECT count(*) FROM tasks t WHERE t.session = o.name AND t.live = 1 AND t.state IS NULL),
-                (SELECT count(*) FROM notices n WHERE n.session = o.name),
-                s.watch_pid, s.lease_ms
-             FROM open o LEFT JOIN sessions s ON s.name = o.name ORDER BY o.name",
+                SELECT session AS name, state IS NULL AS runs, 0 AS unheard FROM tasks WHERE live = 1
+                UNION ALL SELECT session, 0, 1 FROM notices
+                UNION ALL SELECT name, 0, 0 FROM sessions WHERE watch_pid IS NOT NULL OR lease_ms IS NOT NULL)
+             SELECT o.name, sum(o.runs), sum(o.unheard), s.watch_pid, s.lease_ms
+             FROM open o LEFT JOIN sessions s ON s.name = o.name GROUP BY o.name ORDER BY o.name",
         )?;
         let rows = statement.query_map([], |line| {
             let session = SessionObject {

@@ -126,6 +126,7 @@ fn a_daemon_that_a_task_calls_into_being_leaves_the_cgroup_of_the_task() {
     let task = world.kill(&id);
     assert_eq!(task["cleanup"]["verified_empty"], true, "{task:#}");
     assert!(machine::is_alive(daemon), "it is nobody's tree");
+    assert_eq!(machine::standing_below(&inner).len(), 1, "nor is its keeper");
     let mut client = world.client(&["kill", within.trim()]);
     client.env("RINGBACK_HOME", &inner);
     let said = finish(client.spawn().unwrap());

@@ -21,6 +21,9 @@ mod bounds;
 mod bytes;
 mod private;
 
+mod confined;
+mod strangers;
+
 mod inbox;
 mod sessions;
 
@@ -31,5 +34,6 @@ mod concurrency;
 mod crash_points;
 mod keeper_deaths;
 mod survive;
+mod upgrade;
 
 mod cases;

@@ -56,7 +56,8 @@ impl Ledger {
     }
 }
 
-fn newest(file: &Fd) -> Option<Record> {
+/// The newest whole record in a file.
+pub(super) fn newest(file: &Fd) -> Option<Record> {
     let mut bytes = [0; FILE_BYTES];
     let length = file::read_at(file, &mut bytes, 0).ok()?;
     Record::newest(bytes.get(..length)?)

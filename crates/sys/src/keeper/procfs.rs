@@ -185,15 +185,28 @@ fn users(path: &CStr) -> Option<[u8; 64]> {
 /// Whether this is ringback itself at work below the task: a daemon that a command of the task called into being, or a
 /// keeper of it. They serve everybody, so they are nobody's tree.
 pub(super) fn is_ringback(pid: i32, comm: &[u8; 16]) -> bool {
-    comm.starts_with(b"ringback") && (has_variable(pid, b"RINGBACK_DAEMON=1") || has_no_variables(pid))
+    comm.starts_with(b"ringback")
+        && (has_variable(pid, b"RINGBACK_DAEMON=1") || has_no_variables(pid) && keeps_a_task(pid))
 }
 
-/// Only a keeper has nothing in its environment (a test may have put its crash point there).
+/// A keeper has nothing in its environment (a test may have put its crash point there).
 fn has_no_variables(pid: i32) -> bool {
     let mut head = [0; 15];
     let path = Path::new().text(b"/proc/").number(pid).text(b"/environ");
     let length = file::open(path.as_c_str(), file::flag::RDONLY).and_then(|file| read_once(&file, &mut head));
     matches!(length, Ok(0)) || &head == b"RINGBACK_CRASH="
+}
+
+/// Whether the record in the folder that this process stands in names it as the keeper, or nobody who lives: so a program
+/// of somebody else that is only called like ours is told apart.
+fn keeps_a_task(pid: i32) -> bool {
+    let path = Path::new().text(b"/proc/").number(pid).text(b"/cwd/state");
+    let record = file::open(path.as_c_str(), file::flag::RDONLY | file::flag::NONBLOCK)
+        .ok()
+        .and_then(|state| super::ledger::newest(&state));
+    let Some(holder) = record.map(|record| record.keeper) else { return false };
+    holder.pid == pid
+        || !stat(holder.pid).is_some_and(|other| other.start_ticks == holder.start_ticks && !other.is_dead())
 }
 
 /// Whether our process ids are those of the machine (`PROC_PID_INIT_INO`, `include/linux/proc_ns.h`).
