@@ -29,9 +29,14 @@ pub fn exclusive(file: &File) -> io::Result<()> {
 /// start). So only he looks who then starts another one: the daemon, and nobody beside it.
 pub fn is_held(path: &Path) -> io::Result<bool> {
     let file = open(path, OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NONBLOCK, Mode::empty())?;
-    match flock(&file, FlockOperation::NonBlockingLockShared) {
-        Ok(()) => Ok(false),
-        Err(rustix::io::Errno::WOULDBLOCK) => Ok(true),
+    Ok(!try_shared(file)?)
+}
+
+/// Takes the lock together with others who only look; false if somebody has it for himself.
+pub(crate) fn try_shared(file: impl std::os::fd::AsFd) -> io::Result<bool> {
+    match flock(file, FlockOperation::NonBlockingLockShared) {
+        Ok(()) => Ok(true),
+        Err(rustix::io::Errno::WOULDBLOCK) => Ok(false),
         Err(error) => Err(error.into()),
     }
 }

@@ -37,6 +37,18 @@ impl PidFd {
         if identity::who(who.pid)? == who { Ok(pidfd) } else { Err(io::ErrorKind::NotFound.into()) }
     }
 
+    /// Like [`PidFd::open`], and one that has ended and waits to be reaped is [`io::ErrorKind::NotFound`] too.
+    pub fn open_living(who: Who) -> io::Result<Self> {
+        let pidfd = Self::open_pid(who.pid)?;
+        let now = identity::stat(who.pid)?;
+        if now.who() == who && now.is_alive() { Ok(pidfd) } else { Err(io::ErrorKind::NotFound.into()) }
+    }
+
+    /// Takes hold of our child, which cannot be somebody else before we reap it.
+    pub fn open_child(pid: i32) -> io::Result<Self> {
+        Self::open_pid(pid)
+    }
+
     /// Takes hold of whichever process has this pid now.
     pub(crate) fn open_pid(pid: i32) -> io::Result<Self> {
         let pid = rustix::process::Pid::from_raw(pid).ok_or(io::ErrorKind::NotFound)?;

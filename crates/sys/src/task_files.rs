@@ -3,7 +3,7 @@
 use std::{
     fs::File,
     io::{self, Read as _, Write as _},
-    os::unix::fs::OpenOptionsExt as _,
+    os::unix::fs::{FileExt as _, OpenOptionsExt as _},
     path::Path,
 };
 
@@ -130,7 +130,49 @@ pub fn write_state_anew(dir: &Path, record: &Record) -> io::Result<()> {
 
 /// The newest whole record of `state`; nothing if the file holds none, an error if there is no file.
 pub fn read_state(dir: &Path) -> io::Result<Option<Record>> {
-    Ok(Record::newest(&read_bounded(&dir.join("state"), record::FILE_BYTES)?))
+    Ok(newest(&open_bounded(&dir.join("state"))?)?.1)
+}
+
+/// What `state` shows to a daemon that takes a task up.
+#[derive(Clone, Debug)]
+pub struct Found {
+    /// Whether somebody has its lock: its keeper, or for a moment the child of one that was killed.
+    pub held: bool,
+    /// Whether the file is there and not empty.
+    pub written: bool,
+    /// The newest whole record.
+    pub record: Option<Record>,
+}
+
+/// Looks for the lock and the record of `state` at once; a file that is not there is neither.
+///
+/// The lock first: a keeper that ends between the two looks leaves its last word in the record. The look is itself a
+/// shared lock for a moment, as in [`crate::lock::is_held`].
+pub fn find_state(dir: &Path) -> io::Result<Found> {
+    let file = match open_bounded(&dir.join("state")) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            return Ok(Found { held: false, written: false, record: None });
+        }
+        opened => opened?,
+    };
+    let held = !crate::lock::try_shared(&file)?;
+    let (written, record) = match newest(&file) {
+        Err(error) if error.kind() == io::ErrorKind::InvalidData => (true, None),
+        read => read?,
+    };
+    Ok(Found { held, written, record })
+}
+
+/// Whether anything is written in an open `state`, and the newest whole record of it.
+///
+/// One read: the file has always the same length, which is not asked for.
+fn newest(file: &File) -> io::Result<(bool, Option<Record>)> {
+    let mut bytes = [0; record::FILE_BYTES + 1];
+    let length = file.read_at(&mut bytes, 0)?;
+    if length > record::FILE_BYTES {
+        return Err(damaged("file, longer than it can be"));
+    }
+    Ok((length > 0, Record::newest(&bytes[..length])))
 }
 
 /// Appends a request to `requests`, and says how many the file now holds.
@@ -171,12 +213,16 @@ fn decode_receipt(bytes: &[u8]) -> Option<(receipt::Head, Vec<Entry>)> {
 
 /// Reads a file that is never longer than `limit`; a longer one is damaged, not memory that we must find.
 fn read_bounded(path: &Path, limit: usize) -> io::Result<Vec<u8>> {
-    // Non-blocking, so that a FIFO in its place cannot hold us up.
-    let file = File::options().read(true).custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK).open(path)?;
+    let file = open_bounded(path)?;
     // One byte more than there should be, so that the end is seen without a second, larger buffer.
     let mut bytes = Vec::with_capacity(usize::try_from(file.metadata()?.len()).unwrap_or(0).min(limit) + 32);
     file.take(limit as u64 + 1).read_to_end(&mut bytes)?;
     if bytes.len() > limit { Err(damaged("file, longer than it can be")) } else { Ok(bytes) }
+}
+
+/// Opens a file of a task folder for reading; non-blocking, so that a FIFO in its place cannot hold us up.
+fn open_bounded(path: &Path) -> io::Result<File> {
+    File::options().read(true).custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK).open(path)
 }
 
 fn refused(why: &str) -> io::Error {

@@ -34,7 +34,7 @@ pub(crate) struct Options {
     #[arg(long, value_name = "DIR")]
     dir: Option<PathBuf>,
     /// Running tasks that a new daemon takes over in the row of that name.
-    #[arg(long, default_value_t = 2_000, value_name = "N")]
+    #[arg(long, default_value_t = 10_000, value_name = "N")]
     adopt: usize,
     /// MiB of output in the row of capture.
     #[arg(long, default_value_t = 1_024, value_name = "MIB")]

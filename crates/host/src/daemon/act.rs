@@ -10,12 +10,12 @@ use ringback_sys::form::record::{Phase, Record, Step, Who};
 use ringback_sys::form::request::{Ask, Request};
 use ringback_sys::keeper::CRASH_POINTS;
 use ringback_sys::launch::Work;
+use ringback_sys::pidfd::PidFd;
 use ringback_sys::signals::{SIGCONT, SIGUSR1};
 use ringback_sys::{process, task_files};
 
 use super::crash::{armed, crash_point};
 use super::inherited::Kept;
-use super::live::child;
 use super::round::Act;
 use super::{Daemon, folder, sight};
 use crate::store::row::start_error;
@@ -127,7 +127,12 @@ impl Daemon {
         let terminal = self.lives.get(&id).and_then(|live| live.terminal.as_ref()).map(AsFd::as_fd);
         let pid = self.image.spawn_with(&self.dir(id), &name, work, point, terminal)?;
         self.keepers.insert(pid, Kept { task: id, from_the_start: !takeover });
-        self.hold(id, child(pid));
+        match PidFd::open_child(pid) {
+            Ok(process) => self.hold(id, process),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => self.round.keeper_gone(id),
+            // Its next hint is the next chance.
+            Err(error) => self.troubles.note(&format!("hold the keeper of {id}"), &error),
+        }
         Ok(())
     }
 

@@ -66,26 +66,29 @@ impl Daemon {
 
     fn adopt(&mut self, row: Row, boot: [u8; 16], rebooted: bool) {
         let id = row.id;
-        let has_record = std::fs::metadata(self.dir(id).join("state")).is_ok_and(|meta| meta.len() > 0);
         let stop = row.stop.clone();
         let ended = row.facts.is_some();
         let live = Live::new(row);
         let ask = live.ask();
         self.lives.insert(id, live);
-        // The lock first: a keeper that ends between the two looks leaves its last word in the record.
-        let lives = has_record && self.keeper_lives(id);
-        let seen = self.look(id);
+        let look = self.find(id);
+        let (has_record, lives) = (look.written, look.lives);
+        let seen = look.record.map(|record| (self.sight(id, &record), record));
         // A record of phase `New`, or none, cannot tell of which boot it is. In an earlier one the command may have been
         // started, and what was written of that was not synced; in this one it was not, and may start late.
         let same_boot = match &seen {
-            Some((record, _)) if record.phase != Phase::New => record.boot == boot,
+            Some((_, record)) if record.phase != Phase::New => record.boot == boot,
             Some(_) | None => !rebooted,
         };
-        if let Some((record, _)) = seen.as_ref().filter(|_| lives) {
+        if let Some((_, record)) = seen.as_ref().filter(|_| lives) {
             self.adopted += u64::from(!ended);
+            if let Some(keeper) = look.keeper {
+                self.hold(id, keeper);
+                self.take_terminal(id);
+            }
             self.hold_known(id, record);
         }
-        if let Some((record, _)) = seen.as_ref().filter(|_| !lives) {
+        if let Some((_, record)) = seen.as_ref().filter(|_| !lives) {
             // Keeper and daemon both died: only a living process of the task can have kept what was in its pipes.
             let open = matches!(record.phase, Phase::Started | Phase::Ended) && !record.output_complete;
             let alive = identity::is_alive(record.main);
@@ -94,7 +97,7 @@ impl Daemon {
                 live.unheld = open && (!alive || live.row.asked.pty.is_some());
             }
         }
-        let input = found(same_boot, lives, has_record, seen.map(|(_, sight)| sight));
+        let input = found(same_boot, lives, has_record, seen.map(|(sight, _)| sight));
         let takes_stop = !ended && !matches!(input, Input::KeeperGone(Sight::Closed(_)) | Input::Rebooted(_));
         let effects = self.board.adopt(id, ask, ended, input);
         self.apply(effects);

@@ -11,7 +11,7 @@ use ringback_core::spec::{IfRunning, Lease};
 use ringback_core::task::Sight;
 use ringback_sys::form::record::{Phase, Record, Who, Witness};
 use ringback_sys::pidfd::PidFd;
-use ringback_sys::{files, identity, reap, task_files};
+use ringback_sys::{files, reap, task_files};
 
 use super::{Daemon, Source, folder, sight};
 use crate::store::{Claim, Row};
@@ -78,6 +78,19 @@ impl Orphans {
     }
 }
 
+/// What is found of a task that somebody else held until now.
+#[derive(Default)]
+pub(super) struct Look {
+    /// Whether its keeper lives.
+    pub lives: bool,
+    /// Whether there is a record, be it readable or not.
+    pub written: bool,
+    /// The record.
+    pub record: Option<Record>,
+    /// The keeper.
+    pub keeper: Option<PidFd>,
+}
+
 impl Live {
     /// A task of which only the row is known.
     pub(super) fn new(row: Row) -> Self {
@@ -126,19 +139,18 @@ impl Daemon {
     /// What the record of a task shows, with the daemon as a second witness.
     pub(super) fn look(&mut self, id: TaskId) -> Option<(Record, Sight)> {
         let record = self.record(id)?;
-        let witnessed = if record.witness == Witness::None { self.witness(id, &record) } else { None };
-        Some((record, sight::sight(&record, witnessed)))
+        let sight = self.sight(id, &record);
+        Some((record, sight))
+    }
+
+    /// What this record of a task shows, with the daemon as a second witness.
+    pub(super) fn sight(&self, id: TaskId, record: &Record) -> Sight {
+        let witnessed = if record.witness == Witness::None { self.witness(id, record) } else { None };
+        sight::sight(record, witnessed)
     }
 
     /// Takes hold of a keeper, and of what may outlive it.
-    pub(super) fn hold(&mut self, id: TaskId, keeper: Who) {
-        let process = match PidFd::open(keeper) {
-            Ok(process) => process,
-            // One that is gone already has left a record that says how far it came.
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return self.round.keeper_gone(id),
-            // Its next hint is the next chance.
-            Err(error) => return self.troubles.note(&format!("hold the keeper of {id}"), &error),
-        };
+    pub(super) fn hold(&mut self, id: TaskId, process: PidFd) {
         let token = self.token(Source::Keeper(id));
         let fd = std::os::fd::AsRawFd::as_raw_fd(&process);
         let added = self.poll.registry().register(&mut mio::unix::SourceFd(&fd), token, mio::Interest::READABLE);
@@ -162,9 +174,16 @@ impl Daemon {
     /// Takes hold of whoever the record names and we do not hold yet.
     pub(super) fn hold_known(&mut self, id: TaskId, record: &Record) {
         let held = self.lives.get(&id).is_none_or(|live| live.keeper.is_some());
-        if !held && record.keeper.pid > 0 && record.phase != Phase::Closed && identity::is_alive(record.keeper) {
-            self.hold(id, record.keeper);
-            self.take_terminal(id);
+        if !held && record.keeper.pid > 0 && record.phase != Phase::Closed {
+            match PidFd::open_living(record.keeper) {
+                Ok(process) => {
+                    self.hold(id, process);
+                    self.take_terminal(id);
+                }
+                Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
+                // Its next hint is the next chance.
+                Err(error) => self.troubles.note(&format!("hold the keeper of {id}"), &error),
+            }
         }
         self.hold_main(id, record.main);
         self.begin_watch(id, record);
@@ -210,7 +229,7 @@ impl Daemon {
     }
 
     /// The status of a main process whose keeper did not see it: inherited and reaped by us, or kept by a pidfd.
-    fn witness(&mut self, id: TaskId, record: &Record) -> Option<i32> {
+    fn witness(&self, id: TaskId, record: &Record) -> Option<i32> {
         if let Some(status) = self.orphans.status(record.main) {
             return Some(status);
         }
@@ -220,22 +239,28 @@ impl Daemon {
 
     /// Whether a keeper of this task lives, whoever started it.
     pub(super) fn keeper_lives(&mut self, id: TaskId) -> bool {
-        let path = self.dir(id).join("state");
-        match ringback_sys::lock::is_held(&path) {
-            // The child of a killed keeper has the lock too, until it has gone through its gate; nobody would tell us when.
-            Ok(true) => self.record(id).is_none_or(|seen| seen.keeper.pid == 0 || identity::is_alive(seen.keeper)),
-            Ok(false) => false,
+        self.find(id).lives
+    }
+
+    /// Looks for the keeper of a task and for what it has recorded.
+    pub(super) fn find(&mut self, id: TaskId) -> Look {
+        let found = match task_files::find_state(&self.dir(id)) {
+            Ok(found) => found,
             Err(error) => {
-                if error.kind() != std::io::ErrorKind::NotFound {
-                    self.troubles.note(&format!("see whether the keeper of {id} lives"), &error);
-                }
-                false
+                self.troubles.note(&format!("see whether the keeper of {id} lives"), &error);
+                return Look::default();
+            }
+        };
+        let mut look = Look { lives: found.held, written: found.written, record: found.record, keeper: None };
+        if let Some(record) = look.record.as_ref().filter(|record| look.lives && record.keeper.pid > 0) {
+            match PidFd::open_living(record.keeper) {
+                Ok(process) => look.keeper = Some(process),
+                // The child of a killed keeper has the lock too, until it has gone through its gate; nobody would tell us
+                // when.
+                Err(error) if error.kind() == std::io::ErrorKind::NotFound => look.lives = false,
+                Err(error) => self.troubles.note(&format!("hold the keeper of {id}"), &error),
             }
         }
+        look
     }
-}
-
-/// The identity of a process that cannot have been replaced yet, because it is our child and unreaped.
-pub(super) fn child(pid: i32) -> Who {
-    identity::who(pid).unwrap_or(Who { pid, start_ticks: 0 })
 }

@@ -20,7 +20,6 @@ use serde_json::json;
 
 use super::Daemon;
 use super::crash::crash_point;
-use super::live::child;
 use super::round::Act;
 use crate::quantity::millis;
 use crate::sink::{Destination, Sink};
@@ -198,7 +197,7 @@ impl Daemon {
             .spawn()?;
         let pid = started.id().cast_signed();
         let due_ms = process::monotonic_ms().saturating_add(millis(sink.timeout));
-        let process = PidFd::open(child(pid)).ok();
+        let process = PidFd::open_child(pid).ok();
         self.outbox.running.insert(pid, Running { row: row.clone(), process, errors: Some(errors), due_ms });
         Ok(())
     }

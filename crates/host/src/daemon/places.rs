@@ -23,14 +23,16 @@ pub(super) struct Places {
 impl Places {
     /// The places of a process that may have `fds_max` descriptors and has `open` of them already.
     pub(super) fn new(fds_max: u64, open: u64, running_max: u32) -> Self {
-        let third = fds_max.saturating_sub(open + KEPT_FDS) / 3;
+        let all = fds_max.saturating_sub(open + KEPT_FDS);
+        let clients = (all / 3).clamp(2, CLIENTS_MAX);
+        let rest = all.saturating_sub(clients);
+        let running = u32::try_from(rest * 2 / 3).unwrap_or(u32::MAX).clamp(1, running_max.max(1));
         let count = |places: u64| usize::try_from(places).unwrap_or(usize::MAX);
-        let clients = third.clamp(2, CLIENTS_MAX);
         Self {
-            running: u32::try_from(third).unwrap_or(u32::MAX).clamp(1, running_max.max(1)),
+            running,
             clients: count(clients),
             waits: count(clients - clients.div_ceil(PASSING_PART)),
-            witnesses: count(third),
+            witnesses: count(rest.saturating_sub(u64::from(running))),
         }
     }
 }
@@ -44,8 +46,10 @@ mod tests {
         let usual = Places::new(65_536, 16, 4096);
         assert_eq!((usual.running, usual.clients, usual.waits), (4096, 4096, 3072));
         assert!(usual.witnesses > 3 * 4096);
+        let ten_thousand = Places::new(20_000, 16, 10_000);
+        assert_eq!((ten_thousand.running, ten_thousand.clients, ten_thousand.witnesses), (10_000, 4096, 5876));
         let few = Places::new(40, 16, 4096);
-        assert_eq!(few, Places { running: 4, clients: 4, waits: 3, witnesses: 4 });
+        assert_eq!(few, Places { running: 5, clients: 4, waits: 3, witnesses: 3 });
         let none = Places::new(8, 16, 4096);
         assert_eq!((none.running, none.clients, none.waits), (1, 2, 1));
     }

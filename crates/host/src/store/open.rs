@@ -4,6 +4,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use ringback_sys::files;
+use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags};
 
 use super::{Store, StoreError};
@@ -122,6 +123,8 @@ impl Store {
         db.pragma_update(None, "synchronous", "FULL")?;
         db.pragma_update(None, "wal_autocheckpoint", CHECKPOINT_PAGES)?;
         db.pragma_update(None, "cache_size", -1024)?;
+        // A plan does not depend on what is bound: otherwise statements on partial indexes are planned anew at each call.
+        db.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
         db.pragma_update(None, "temp_store", "MEMORY")?;
         migrate(&mut db, found)?;
         db.set_prepared_statement_cache_capacity(32);

@@ -5,8 +5,8 @@ use std::path::Path;
 
 use crate::support::{World, machine};
 
-/// What the command of [`a_daemon_stays_flat`] writes: long enough that a daemon that held it would show.
-const FLOOD_BYTES: u64 = 200 << 20;
+/// What the command of [`a_daemon_stays_flat_while_much_is_written_and_every_byte_is_kept`] writes: a gigabyte, just below the default cap of one output.
+const FLOOD_BYTES: u64 = 1_000_000_000;
 /// How much the daemon may grow meanwhile.
 const GROWTH_BYTES_MAX: u64 = 8 << 20;
 

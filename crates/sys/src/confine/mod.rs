@@ -129,15 +129,9 @@ impl Confinement {
             *place = namespace(&entry, kind)?;
         }
         let root = rustix::fs::statat(&entry, "root", AtFlags::empty()).map_err(gone)?;
-        let invalid = || io::Error::from(io::ErrorKind::InvalidData);
-        let uid = effective(&status, "Uid").ok_or_else(invalid)?;
-        let mut groups: Vec<u32> = effective(&status, "Gid").into_iter().collect();
-        groups.extend(
-            value(&status, "Groups").unwrap_or("").split_ascii_whitespace().filter_map(|id| id.parse::<u32>().ok()),
-        );
-        groups.sort_unstable();
-        let capabilities = ["CapPrm", "CapEff"].map(|name| mask(&status, name));
-        Ok(Self { uid, namespaces, root: (root.st_dev, root.st_ino), flags: Flags::of(&status), capabilities, groups })
+        let Status { uid, groups, capabilities, flags, .. } = Status::of(&status);
+        let uid = uid.ok_or_else(|| io::Error::from(io::ErrorKind::InvalidData))?;
+        Ok(Self { uid, namespaces, root: (root.st_dev, root.st_ino), flags, capabilities, groups })
     }
 
     /// Why this one is more confined than `other`; nothing if it is not.
@@ -192,30 +186,54 @@ fn namespace(entry: &OwnedFd, kind: &str) -> io::Result<Vec<u8>> {
     Ok(rustix::fs::readlinkat(entry, format!("ns/{kind}"), name).map_err(gone)?.into_bytes())
 }
 
-impl Flags {
-    fn of(status: &str) -> Self {
-        let number = |name: &str| value(status, name).and_then(|text| text.parse().ok()).unwrap_or(0);
-        Self {
-            no_new_privs: number("NoNewPrivs") != 0,
-            seccomp_mode: number("Seccomp"),
-            seccomp_filters: number("Seccomp_filters"),
-            bounding: mask(status, "CapBnd"),
+/// What is taken from `status`.
+#[derive(Default)]
+struct Status {
+    uid: Option<u32>,
+    groups: Vec<u32>,
+    capabilities: [u64; 2],
+    flags: Flags,
+    /// How many pids it has, one for each pid namespace from that of the visible `/proc` inwards; 0 on old kernels.
+    pids: usize,
+}
+
+impl Status {
+    /// One pass: every call of a door is looked at twice, here and by the daemon.
+    fn of(text: &str) -> Self {
+        let mut status = Self::default();
+        for line in text.lines() {
+            // Most lines are of no interest: their names are not even looked for.
+            let Some((name, value)) = line.split_once(':').filter(|_| line.starts_with(['U', 'G', 'C', 'N', 'S']))
+            else {
+                continue;
+            };
+            let value = value.trim();
+            let number = || value.parse().unwrap_or(0);
+            let mask = || u64::from_str_radix(value, 16).unwrap_or(0);
+            match name {
+                "Uid" => status.uid = effective(value),
+                "Gid" => status.groups.extend(effective(value)),
+                "Groups" => {
+                    status.groups.extend(value.split_ascii_whitespace().filter_map(|id| id.parse::<u32>().ok()));
+                }
+                "CapPrm" => status.capabilities[0] = mask(),
+                "CapEff" => status.capabilities[1] = mask(),
+                "CapBnd" => status.flags.bounding = mask(),
+                "NoNewPrivs" => status.flags.no_new_privs = number() != 0,
+                "NSpid" => status.pids = value.split_ascii_whitespace().count(),
+                "Seccomp" => status.flags.seccomp_mode = number(),
+                "Seccomp_filters" => status.flags.seccomp_filters = number(),
+                _ => {}
+            }
         }
+        status.groups.sort_unstable();
+        status
     }
 }
 
 /// The effective one of the four ids in a line: the second.
-fn effective(status: &str, name: &str) -> Option<u32> {
-    value(status, name)?.split_ascii_whitespace().nth(1)?.parse().ok()
-}
-
-/// A set of bits, in hexadecimal.
-fn mask(status: &str, name: &str) -> u64 {
-    value(status, name).and_then(|text| u64::from_str_radix(text, 16).ok()).unwrap_or(0)
-}
-
-fn value<'a>(status: &'a str, name: &str) -> Option<&'a str> {
-    status.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':')).map(str::trim)
+fn effective(value: &str) -> Option<u32> {
+    value.split_ascii_whitespace().nth(1)?.parse().ok()
 }
 
 #[cfg(test)]
@@ -228,10 +246,11 @@ mod tests {
     fn fields_are_read_by_their_whole_name() {
         let status = "Name:\tx\nUid:\t1\t2\t3\t4\nNoNewPrivs:\t1\nSeccomp:\t2\nSeccomp_filters:\t3\n";
         let filtered = Flags { no_new_privs: true, seccomp_mode: 2, seccomp_filters: 3, bounding: 0 };
-        assert_eq!(Flags::of(status), filtered);
-        assert_eq!(effective(status, "Uid"), Some(2));
-        assert_eq!(Flags::of("Name:\tx\n"), Flags::default());
-        assert_eq!(mask("CapInh:\t0\nCapBnd:\t000001ffffffffff\n", "CapBnd"), 0x01ff_ffff_ffff);
+        assert_eq!(Status::of(status).flags, filtered);
+        assert_eq!(Status::of(status).uid, Some(2));
+        assert_eq!(Status::of("Name:\tx\n").flags, Flags::default());
+        let some = Status::of("Gid:\t7\t8\t7\t7\nGroups:\t9 3 \nCapInh:\t0\nCapBnd:\t000001ffffffffff\nCapEff:\t3\n");
+        assert_eq!((some.flags.bounding, some.capabilities, some.groups), (0x01ff_ffff_ffff, [0, 3], vec![3, 8, 9]));
     }
 
     /// This machine does not let us run a program that way.

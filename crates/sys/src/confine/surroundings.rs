@@ -3,7 +3,7 @@
 
 use std::{fs, os::unix::fs::MetadataExt as _};
 
-use super::{Flags, NAMESPACES, OTHER_ROOT, value};
+use super::{Flags, NAMESPACES, OTHER_ROOT, Status};
 
 /// Programs that are pid 1 only inside a sandbox they have made, as `/proc/1/comm` (15 bytes) shows them.
 const SANDBOX_INITS: [&str; 4] = ["bwrap", "firejail", "nsjail", "codex-linux-san"];
@@ -14,9 +14,10 @@ pub fn own_is_confined() -> Option<&'static str> {
     let (Some(own), Some(init)) = (read("/proc/self/status"), read("/proc/1/status")) else {
         return Some("it cannot see the processes of the machine (/proc)");
     };
+    let (own, init) = (Status::of(&own), Status::of(&init));
     let seen = Surroundings {
-        own: Flags::of(&own),
-        init: Flags::of(&init),
+        own: own.flags,
+        init: init.flags,
         other_namespace: other_namespace(),
         other_root: other_root(),
         own_mounts: read("/proc/self/mountinfo"),
@@ -25,7 +26,7 @@ pub fn own_is_confined() -> Option<&'static str> {
         init_uid_map: read("/proc/1/uid_map"),
         own_net: network("/proc/self"),
         init_net: network("/proc/1"),
-        own_pids: value(&own, "NSpid").map_or(1, |pids| pids.split_ascii_whitespace().count()),
+        own_pids: own.pids.max(1),
         init_name: read("/proc/1/comm"),
     };
     seen.verdict()

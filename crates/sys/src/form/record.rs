@@ -10,6 +10,8 @@ use super::crc::crc32c;
 pub const SLOT_BYTES: usize = 1024;
 /// Length of the file `state`, in bytes.
 pub const FILE_BYTES: usize = 2 * SLOT_BYTES;
+/// Where its number lies in a slot: after the checksum and the magic word.
+const SEQ_AT: usize = 8;
 /// How many gaps of the output a record can name; later ones are merged into the last.
 pub const GAPS_MAX: usize = 8;
 /// How many gaps of each of the files `stdout` and `stderr` a record can name; later ones are merged into the last.
@@ -311,18 +313,21 @@ impl Record {
 
     /// The newest valid record of a whole `state` file.
     pub fn newest(file: &[u8]) -> Option<Self> {
-        let first = Self::decode(file);
-        let second = file.get(SLOT_BYTES..).and_then(Self::decode);
-        match (first, second) {
-            (Some(a), Some(b)) => Some(if a.seq >= b.seq { a } else { b }),
-            (one, other) => one.or(other),
-        }
+        let (first, second) = file.split_at_checked(SLOT_BYTES).unwrap_or((file, &[]));
+        // The older one is looked at only if the newer one is damaged; what claims to be the newest has to prove it.
+        let (newer, older) = if claimed_seq(first) >= claimed_seq(second) { (first, second) } else { (second, first) };
+        Self::decode(newer).or_else(|| Self::decode(older))
     }
 
     /// Where in the file this record belongs.
     pub fn slot_offset(&self) -> u64 {
         (self.seq % 2) * SLOT_BYTES as u64
     }
+}
+
+/// The number that a slot claims to have, before its checksum is looked at.
+fn claimed_seq(slot: &[u8]) -> Option<u64> {
+    Some(u64::from_le_bytes(slot.get(SEQ_AT..SEQ_AT + 8)?.try_into().ok()?))
 }
 
 macro_rules! from_byte {

@@ -78,6 +78,7 @@ pub(super) fn stop(stage: &Stage, _: &Options) -> Done<Vec<Row>> {
 /// A daemon that finds tasks running which another one started: from its start until it answers.
 pub(super) fn adoption(stage: &Stage, options: &Options) -> Done<Vec<Row>> {
     let home = stage.home()?;
+    home.configure(&format!("max_running = {}\n", options.adopt))?;
     let mut client = home.client()?;
     for _ in 0..options.adopt {
         submit(&mut client, &["sleep", "1000"])?;
