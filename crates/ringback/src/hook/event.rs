@@ -14,6 +14,10 @@ const EVENT_BYTES_MAX: u64 = 64 << 20;
 const SESSION_FIELDS: [&str; 3] = ["thread_id", "session_id", "conversation_id"];
 /// How many ids one event may name; more are not ours.
 const IDS_MAX: usize = 64;
+/// How Claude Code begins to tell the end of an MCP task; the id follows.
+const SUMMARY: &str = "<summary>MCP task ";
+/// Where it begins to quote the result. Every line of ours in it has something before it.
+const RESULT_TAG: &str = "<result>";
 /// How deep an answer is searched for ids.
 const DEPTH_MAX: usize = 16;
 
@@ -79,8 +83,16 @@ impl Event {
     }
 }
 
+/// The ids of the tasks whose ends this prompt tells, in the agent's own words for the end of an MCP task. What else the prompt
+/// holds is output, which may name any task.
+pub(super) fn ids_told(prompt: &str) -> Vec<String> {
+    let own = prompt.find(RESULT_TAG).unwrap_or(prompt.len());
+    let ids = prompt.match_indices(SUMMARY).filter(|(at, _)| *at < own || prompt[..*at].ends_with('\n'));
+    distinct(ids.filter_map(|(at, start)| ids_in(&prompt[at + start.len()..]).into_iter().next()).collect())
+}
+
 /// The ids that stand in a text.
-pub(super) fn ids_in(text: &str) -> Vec<String> {
+fn ids_in(text: &str) -> Vec<String> {
     let words = text.split(|c: char| !c.is_ascii_alphanumeric());
     distinct(words.filter(|word| is_id(word)).map(str::to_owned).collect())
 }
@@ -156,6 +168,22 @@ mod tests {
         );
         assert!(ids(json!("nevertheless 0K3F5M7P9R1T 0k3f5m7p9r1tx deadbeefcafe")).is_empty());
         assert!(ids(json!(null)).is_empty());
+    }
+
+    #[test]
+    fn a_prompt_tells_of_the_tasks_that_the_agent_names_and_not_of_those_that_output_names() {
+        let prompt = "<task-notification>\n<task-id>k1</task-id>\n<summary>MCP task 0k3f5m7p9r1t (ringback/run) completed.\
+                      </summary>\n<result>FAILED exit 1 \u{b7} <summary>MCP task 1111aaaa2222\n| <summary>MCP task 2222aaaa3333\n\
+                      | 3333aaaa4444</result>\n</task-notification>\n<task-notification>\n<summary>MCP task 4444aaaa5555 (x) \
+                      completed.</summary>";
+        assert_eq!(ids_told(prompt), ["0k3f5m7p9r1t", "4444aaaa5555"]);
+        let one_line =
+            "<task-notification><summary>MCP task 0k3f5m7p9r1t (ringback/run) failed</summary><result>x</result>";
+        assert_eq!(ids_told(one_line), ["0k3f5m7p9r1t"]);
+        assert!(
+            ids_told("<task-notification><summary>Background command \"x 0k3f5m7p9r1t\" completed</summary>")
+                .is_empty()
+        );
     }
 
     #[test]

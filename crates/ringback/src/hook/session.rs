@@ -9,10 +9,11 @@ use ringback_host::wire::{Reply, Request, TaskObject};
 use super::Options;
 use super::agent::Hook;
 use super::event::Event;
-use super::speech::{cut, untag};
+use super::speech::cut;
 use super::told::{client, say, sessions};
 use crate::cli::door::{self, tasks};
 use crate::explain::{Done, Failure};
+use crate::render::tags::untag;
 use crate::render::{clean, task as render};
 
 /// How many running tasks a recap names.

@@ -6,6 +6,7 @@ use ringback_host::wire::Notice;
 
 use crate::render::clean;
 use crate::render::headline::headline;
+use crate::render::tags::untag;
 
 /// How many notices one hook speaks of; each has at least its first line in the speech.
 pub(super) const SPOKEN_MAX: u32 = 50;
@@ -13,22 +14,6 @@ pub(super) const SPOKEN_MAX: u32 = 50;
 const SPEECH_BYTES_MAX: usize = 9000;
 /// The longest first line of a notice, bytes.
 const LINE_BYTES_MAX: usize = 150;
-/// Names that agents use in tags of their own; a tag of such a name in an output is taken apart.
-const TAG_NAMES: [&str; 12] = [
-    "system",
-    "task-",
-    "task_",
-    "hook",
-    "user",
-    "assistant",
-    "human",
-    "tool",
-    "function",
-    "antml",
-    "instruction",
-    "result",
-];
-
 /// What is said, and which notices it holds.
 pub(super) struct Speech {
     pub(super) text: String,
@@ -80,22 +65,6 @@ pub(super) fn cut(text: &str, most: usize) -> String {
     format!("{}…", &text[..end])
 }
 
-/// A tag that an agent could take for its own is no tag any more; `Vec<T>` and `a < b` stay as they are.
-pub(super) fn untag(text: &str) -> String {
-    let mut out = String::with_capacity(text.len());
-    let mut rest = text;
-    while let Some(at) = rest.find('<') {
-        out.push_str(&rest[..at]);
-        let after = &rest[at + 1..];
-        let name: String =
-            after.trim_start_matches(['/', '!', ' ']).chars().take(16).collect::<String>().to_lowercase();
-        out.push(if TAG_NAMES.iter().any(|tag| name.starts_with(tag)) { '‹' } else { '<' });
-        rest = after;
-    }
-    out.push_str(rest);
-    out
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -142,7 +111,6 @@ mod tests {
                 .text;
         assert!(!text.contains("</system") && !text.contains("<task-n") && !text.contains('\u{1b}'), "{text}");
         assert!(text.contains("Vec<T>"));
-        assert_eq!(untag("a<b< / HOOK_prompt>"), "a<b‹ / HOOK_prompt>");
     }
 
     #[test]

@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use super::Options;
 use super::agent::Hook;
-use super::event::{Event, ids_in};
+use super::event::{Event, ids_told};
 use super::speech::{SPOKEN_MAX, Speech, speech};
 use crate::cli::door::{self, caller};
 use crate::explain::{Done, Failure};
@@ -49,7 +49,7 @@ pub(super) fn add(hook: Hook, event: &Event, options: &Options) -> Done {
         let Some(mut client) = client(&session)? else { return Ok(0) };
         if prompt.trim_start().starts_with(OWN_WORDS) {
             // The model is about to read of these.
-            let endings = ids_in(prompt);
+            let endings = ids_told(prompt);
             // Unsaid, they are offered again, which is the safe side.
             let _unheard = client.call(Request::Ack { up_to: None, seqs: Vec::new(), tasks: Vec::new(), endings });
         }

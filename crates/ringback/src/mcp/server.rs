@@ -8,13 +8,16 @@ use std::time::Duration;
 use ringback_core::spec::is_label;
 use ringback_host::wire::VERSION;
 use rmcp::model::{
-    CallToolRequestParams, CallToolResponse, CancelTaskParams, ErrorData, GetTaskParams, GetTaskResult, Implementation,
-    ListResourceTemplatesResult, ListResourcesResult, ListToolsResult, PaginatedRequestParams,
-    ReadResourceRequestParams, ReadResourceResponse, RequestId, ResourceUpdatedNotificationParam, ServerCapabilities,
-    ServerConfig, SubscribeRequestParams, SubscriptionFilter, UnsubscribeRequestParams, UpdateTaskParams,
+    CallToolRequestMethod, CallToolRequestParams, CallToolResponse, CancelTaskMethod, CancelTaskParams,
+    ConstString as _, CustomRequest, CustomResult, ErrorCode, ErrorData, GetTaskMethod, GetTaskParams, GetTaskResult,
+    Implementation, ListResourceTemplatesResult, ListResourcesResult, ListToolsResult, PaginatedRequestParams,
+    ReadResourceRequestMethod, ReadResourceRequestParams, ReadResourceResponse, RequestId,
+    ResourceUpdatedNotificationParam, ServerCapabilities, ServerConfig, SubscribeRequestMethod, SubscribeRequestParams,
+    SubscriptionFilter, UnsubscribeRequestMethod, UnsubscribeRequestParams, UpdateTaskMethod, UpdateTaskParams,
 };
 use rmcp::service::{RequestContext, SubscriptionContext};
 use rmcp::{RoleServer, ServerHandler};
+use serde_json::Value;
 use tokio::sync::watch;
 use tokio::time::sleep;
 
@@ -146,13 +149,39 @@ impl Server {
             }
             Err(failure) => failure,
         };
-        let answer = Answer::error(&failure);
-        if is_of_daemon(&failure) {
+        self.explain(&failure, session, speaker).await
+    }
+
+    /// The answer of a call that failed; what the session has not heard stands there, too.
+    async fn explain(&self, failure: &Failure, session: String, speaker: &Speaker) -> Answer {
+        let answer = Answer::error(failure);
+        if is_of_daemon(failure) {
             return answer;
         }
         let patience = self.patience(speaker.limit());
         let completed = self.link.ask(caller::of(session), patience, |line| Ok(answer.complete(line, &[]))).await;
-        completed.unwrap_or_else(|_| Answer::error(&failure))
+        completed.unwrap_or_else(|_| Answer::error(failure))
+    }
+}
+
+/// Methods of ours whose parameters may be of another form than the protocol says.
+const METHODS: [&str; 7] = [
+    CallToolRequestMethod::VALUE,
+    GetTaskMethod::VALUE,
+    UpdateTaskMethod::VALUE,
+    CancelTaskMethod::VALUE,
+    ReadResourceRequestMethod::VALUE,
+    SubscribeRequestMethod::VALUE,
+    UnsubscribeRequestMethod::VALUE,
+];
+
+/// What is wrong with a call that is none.
+fn misshapen(params: Option<&Value>) -> Failure {
+    let field = |name: &str| params.and_then(|params| params.get(name));
+    let next = "for example {\"name\":\"run\",\"arguments\":{\"command\":\"make test\"}}".to_owned();
+    match field("name") {
+        Some(Value::String(_)) => wrong("the arguments of a tool must be an object".to_owned(), next),
+        _ => wrong("a call must have the name of a tool".to_owned(), next),
     }
 }
 
@@ -220,6 +249,28 @@ impl ServerHandler for Server {
         }
         self.will_show(&context, answer.shown(), attention);
         Ok(CallToolResponse::Complete(answer.result()))
+    }
+
+    /// What is not of the form of any request that is known: for a call an error that a model can read and mend.
+    async fn on_custom_request(
+        &self,
+        request: CustomRequest,
+        context: RequestContext<RoleServer>,
+    ) -> Result<CustomResult, ErrorData> {
+        let method = clean::short(&request.method, 60);
+        if !METHODS.contains(&request.method.as_str()) {
+            return Err(ErrorData::new(ErrorCode::METHOD_NOT_FOUND, method, None));
+        }
+        if request.method != CallToolRequestMethod::VALUE {
+            return Err(ErrorData::invalid_params(format!("the parameters of {method} are of another form"), None));
+        }
+        let speaker = Speaker::of(&context);
+        let answer = self.explain(&misshapen(request.params.as_ref()), speaker.session.clone(), &speaker).await;
+        let mut result = serde_json::to_value(answer.result()).unwrap_or_default();
+        if let (false, Some(fields)) = (speaker.is_modern, result.as_object_mut()) {
+            fields.remove("resultType");
+        }
+        Ok(CustomResult::new(result))
     }
 
     async fn get_task(

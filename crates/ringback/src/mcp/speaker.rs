@@ -36,6 +36,8 @@ enum Kind {
 pub(super) struct Speaker {
     /// The session that is told, unless the call names one.
     pub(super) session: String,
+    /// Whether it speaks the newer generation of the protocol.
+    pub(super) is_modern: bool,
     /// Whether the client can take an MCP task for an answer, which wakes it at the end.
     pub(super) takes_tasks: bool,
     /// Whether the client asked for progress.
@@ -50,9 +52,11 @@ impl Speaker {
     pub(super) fn of(context: &RequestContext<RoleServer>) -> Self {
         let name = context.client_info().map(|info| info.name).unwrap_or_default();
         let field = |name: &str| context.meta.0.0.get(name).and_then(|value| value.as_str()).map(str::to_owned);
+        let is_modern = is_modern(context);
         Self {
+            is_modern,
             session: session(field, |name| env::var(name).ok().filter(|_| is_own_process(context))),
-            takes_tasks: is_modern(context)
+            takes_tasks: is_modern
                 && context.client_capabilities().is_some_and(|capabilities| capabilities.supports_tasks()),
             shows_progress: context.meta.get_progress_token().is_some(),
             codex_thread: field("threadId").filter(|_| name.starts_with("codex") && bell::is_possible()),
@@ -153,7 +157,8 @@ mod tests {
     fn a_wait_is_over_before_the_clients_patience_is() {
         let limit = |name: &str, shows_progress| {
             let kind = kind(name);
-            Speaker { session: String::new(), takes_tasks: false, shows_progress, codex_thread: None, kind }
+            let session = String::new();
+            Speaker { session, is_modern: false, takes_tasks: false, shows_progress, codex_thread: None, kind }
                 .limit()
                 .as_secs()
         };

@@ -8,4 +8,5 @@ pub(crate) mod json;
 pub(crate) mod receipt;
 pub(crate) mod style;
 pub(crate) mod table;
+pub(crate) mod tags;
 pub(crate) mod task;

@@ -199,17 +199,24 @@ impl Agent {
     }
 
     /// The answer to a request that was sent: a result, or an error.
+    #[track_caller]
     pub(crate) fn answer(&mut self, id: i64) -> Result<Value, Value> {
+        let message = self.answer_of(|message| message["id"] == id);
+        if message["error"].is_null() { Ok(message["result"].clone()) } else { Err(message["error"].clone()) }
+    }
+
+    /// The answer that this is true of, as it came.
+    #[track_caller]
+    pub(crate) fn answer_of(&mut self, is_it: impl Fn(&Value) -> bool) -> Value {
         let end = Instant::now() + LIMIT;
-        let message = loop {
-            if let Some(at) = self.early.iter().position(|message| message["id"] == id) {
-                break self.early.swap_remove(at);
+        loop {
+            if let Some(at) = self.early.iter().position(&is_it) {
+                return self.early.swap_remove(at);
             }
             let left = end.saturating_duration_since(Instant::now());
-            let message = self.messages.recv_timeout(left).unwrap_or_else(|why| panic!("no answer to {id}: {why}"));
+            let message = self.messages.recv_timeout(left).unwrap_or_else(|why| panic!("no such answer: {why}"));
             if message["method"].is_string() { self.notes.push(message) } else { self.early.push(message) }
-        };
-        if message["error"].is_null() { Ok(message["result"].clone()) } else { Err(message["error"].clone()) }
+        }
     }
 
     /// The next notification that this is true of; those before it are kept in `notes`, and it too.
