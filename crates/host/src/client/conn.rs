@@ -25,13 +25,15 @@ pub(super) enum Broken {
 
 pub(super) struct Conn {
     stream: UnixStream,
+    /// Whether it was seen that the daemon is where its client is. Neither of them moves.
+    pub(super) is_alike: bool,
     /// An answer that came before the request was sent: a daemon that serves nobody more says so and hangs up.
     early: Option<Answer>,
 }
 
 impl Conn {
     pub(super) fn new(stream: UnixStream) -> Self {
-        Self { stream, early: None }
+        Self { stream, is_alike: false, early: None }
     }
 
     pub(super) fn stream(&self) -> &UnixStream {

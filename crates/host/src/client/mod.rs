@@ -132,8 +132,9 @@ impl Client {
         if self.stale {
             self.reconnect()?;
         }
-        if starts_task(&request) {
+        if starts_task(&request) && !self.conn.is_alike {
             self.refuse_confined_daemon()?;
+            self.conn.is_alike = true;
         }
         self.asked = Some(Asked { request, since: Instant::now(), tries: 0, upgraded: false });
         self.send_asked()

@@ -60,6 +60,84 @@ fn the_tools_are_listed_the_same_for_everybody() {
     assert!(tokens < 1500, "{tokens}");
 }
 
+/// What the page says of the cost, and what is seen here: a row's name, and tokens (bytes / 4).
+type Cost = (String, Vec<usize>);
+
+fn tokens(text: &str) -> usize {
+    text.len().div_ceil(4)
+}
+
+/// Descriptions as a model is shown them, alone and with the input schema.
+fn costs_of_tools(agent: &mut Agent) -> Vec<Cost> {
+    let tools = agent.request("tools/list", json!({})).unwrap()["tools"].clone();
+    let mut rows: Vec<Cost> = tools
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|tool| {
+            let words = format!("{}{}", tool["name"].as_str().unwrap(), tool["description"].as_str().unwrap());
+            (
+                tool["name"].as_str().unwrap().to_owned(),
+                vec![tokens(&words), tokens(&(words.clone() + &tool["inputSchema"].to_string()))],
+            )
+        })
+        .collect();
+    let all = (0..2).map(|column| rows.iter().map(|row| row.1[column]).sum()).collect();
+    rows.push(("all".to_owned(), all));
+    rows
+}
+
+/// Typical results, as words and as fields.
+fn costs_of_results(agent: &mut Agent) -> Vec<Cost> {
+    let mut rows = Vec::new();
+    let mut row = |name: &str, told: &crate::agent::Told| {
+        rows.push((name.to_owned(), vec![tokens(&told.text), tokens(&told.fields.to_string())]));
+    };
+    row("run, a short command", &agent.call("run", json!({"command": "echo hello"})));
+    let failing = "seq -f 'test case_%g ... ok' 1 40; echo 'case_41: assertion failed'; exit 1";
+    let failed = agent.call("run", json!({"command": failing, "name": "tests"}));
+    row("run, a failure with 41 lines", &failed);
+    let running = agent.call("run", json!({"command": "sleep 60", "wait_ms": 0}));
+    row("run, a handle", &running);
+    let ids: Vec<String> = (0..3).map(|_| agent.begin("echo done")).collect();
+    row("wait, three ends", &agent.call("wait", json!({"ids": ids, "mode": "all"})));
+    let long = agent.call("run", json!({"command": "seq 1 20000"})).id();
+    row("output, the digest of 20 000 lines", &agent.call("output", json!({"id": long})));
+    let quiet = agent.begin("echo why; exit 5");
+    row("inbox, one end", &agent.call("inbox", json!({"wait_ms": 20_000})));
+    agent.call("wait", json!({"ids": [quiet]}));
+    row("stop, one task", &agent.call("stop", json!({"ids": [running.id()]})));
+    rows
+}
+
+#[test]
+fn the_page_says_what_tools_and_results_cost() {
+    let home = Home::new();
+    let mut agent = Agent::start(&home);
+    let page = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/mcp.md");
+    let page = std::fs::read_to_string(page).unwrap();
+    let page = page.split_once("## What it costs").unwrap().1;
+    let said = |name: &str| -> Option<Vec<usize>> {
+        let cells: Vec<&str> =
+            page.lines().find(|line| line.starts_with(&format!("| `{name}`")))?.split('|').skip(2).collect();
+        Some(cells.iter().filter_map(|cell| cell.trim().parse().ok()).collect())
+    };
+    let (tools, results) = (costs_of_tools(&mut agent), costs_of_results(&mut agent));
+    // Ids and times have other lengths every time.
+    let is_near = |said: &[usize], seen: &[usize]| {
+        said.len() == seen.len() && said.iter().zip(seen).all(|(a, b)| a.abs_diff(*b) <= 3 + b / 20)
+    };
+    let wrong = |rows: &[Cost], exact: bool| {
+        rows.iter().any(|(name, seen)| {
+            !said(name).is_some_and(|said| if exact { said == *seen } else { is_near(&said, seen) })
+        })
+    };
+    let table: Vec<String> =
+        tools.iter().chain(&results).map(|(name, seen)| format!("| `{name}` | {} | {} |", seen[0], seen[1])).collect();
+    assert!(!wrong(&tools, true) && !wrong(&results, false), "docs/mcp.md should say:\n{}", table.join("\n"));
+    assert!(tools.last().unwrap().1[1] < 1500, "{tools:?}");
+}
+
 #[test]
 fn odd_messages_are_survived() {
     let home = Home::new();
