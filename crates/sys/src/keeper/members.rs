@@ -111,7 +111,8 @@ pub(super) struct Order {
     pub(super) only: i32,
     /// Only those that no earlier scan has met are signalled.
     pub(super) fresh: bool,
-    /// Those that are known are not looked at again: right while they are stopped, and can neither end nor fork.
+    /// Those that are known are not looked at again: right while they are stopped, and can neither end nor fork, or where
+    /// only new ones count.
     pub(super) frozen: bool,
 }
 
@@ -138,6 +139,11 @@ impl Members {
         self.queued = 0;
         self.fresh = 0;
         let Hold { keeper, by, cookie, in_cgroup } = self.hold;
+        if in_cgroup && order.fresh {
+            // Newborns are in the cgroup of their parents: one list has them, and says nothing of who is gone.
+            cgroup::processes(|pid| self.visit_in_cgroup(pid));
+            return self.queued;
+        }
         match by {
             By::Parent => {
                 let threads = 1;

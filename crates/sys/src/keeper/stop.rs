@@ -91,12 +91,13 @@ impl Keeper {
         let term = Order { signals: [signal::TERM, signal::CONT], only, ..Order::default() };
         stop.members.scan(term);
         // A parent that obeys at once takes the list of its children with it before it was read to the end (proc(5):
-        // such a list is reliable only while nobody in it ends). They are ours now, and asked once like all others.
+        // such a list is reliable only while nobody in it ends). They are ours now, and asked once like all others. Whoever
+        // was asked is not looked at again: of a large tree most are dying, and each look costs more than the question.
         for _ in 0..ASK_ROUNDS {
             if stop.members.fresh == 0 {
                 break;
             }
-            stop.members.scan(Order { fresh: true, ..term });
+            stop.members.scan(Order { fresh: true, frozen: true, ..term });
         }
         stop.signals |= bit(signal::TERM) | bit(signal::CONT);
     }
