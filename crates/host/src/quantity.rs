@@ -1,4 +1,4 @@
-//! Durations and sizes as people write them: `90s`, `1h30m`, `512MiB`, `2G`.
+//! Durations and sizes as people write and read them: `90s`, `1h30m`, `3m 12s`, `512MiB`, `2G`.
 
 use std::time::Duration;
 
@@ -36,6 +36,27 @@ pub fn millis(duration: Duration) -> u64 {
     u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }
 
+/// A duration for people, two units at most: `85ms`, `3.2s`, `3m 12s`, `2h 5m`, `4d 1h`.
+pub fn duration_text(ms: u64) -> String {
+    let seconds = ms / 1000;
+    let (minutes, hours, days) = (seconds / 60, seconds / 3600, seconds / 86_400);
+    let two = |big: u64, big_unit: &str, small: u64, small_unit: &str| {
+        if small == 0 { format!("{big}{big_unit}") } else { format!("{big}{big_unit} {small}{small_unit}") }
+    };
+    match ms {
+        0..1000 => format!("{ms}ms"),
+        1000..60_000 => format!("{}.{}s", seconds, ms % 1000 / 100),
+        60_000..3_600_000 => two(minutes, "m", seconds % 60, "s"),
+        3_600_000..86_400_000 => two(hours, "h", minutes % 60, "m"),
+        _ => two(days, "d", hours % 24, "h"),
+    }
+}
+
+/// The same in whole seconds, for what is told again and again: `3s`, `3m 12s`.
+pub fn seconds_text(ms: u64) -> String {
+    if ms < 60_000 { format!("{}s", ms / 1000) } else { duration_text(ms) }
+}
+
 /// A size for people, for example `1.5 MiB`.
 pub fn size_text(bytes: u64) -> String {
     bytesize::ByteSize(bytes).display().iec().to_string()
@@ -44,6 +65,16 @@ pub fn size_text(bytes: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn durations_read_well_at_every_size() {
+        let cases = [(0, "0ms"), (999, "999ms"), (3_250, "3.2s"), (60_000, "1m"), (192_000, "3m 12s")];
+        let more = [(7_500_000, "2h 5m"), (90_000_000, "1d 1h"), (345_600_000, "4d")];
+        for (ms, text) in cases.into_iter().chain(more) {
+            assert_eq!(duration_text(ms), text);
+        }
+        assert_eq!([999, 3_250, 192_900].map(seconds_text), ["0s", "3s", "3m 12s"]);
+    }
 
     #[test]
     fn durations_and_sizes_read_as_people_write_them() {

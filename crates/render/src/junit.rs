@@ -17,7 +17,8 @@ pub const REPORT_BYTES_MAX: u64 = 256 << 20;
 pub const PIECE_BYTES_MAX: u64 = 8 << 20;
 /// How much of a failure's text is looked at.
 const FAILURE_BYTES_MAX: usize = 16 << 10;
-const SOURCE: &str = "JUnit";
+/// What these reports are called where they say something.
+pub(crate) const SOURCE: &str = "JUnit";
 
 /// Why a report was not read, or not to its end.
 #[derive(Debug)]
@@ -32,6 +33,10 @@ pub enum ReportError {
     TooLarge,
     /// It is well-formed, and no `JUnit` report.
     NotJunit,
+    /// Somebody wrote it anew after the run that it was about.
+    Overwritten,
+    /// What an earlier reading said.
+    Said(String),
 }
 
 impl fmt::Display for ReportError {
@@ -42,6 +47,8 @@ impl fmt::Display for ReportError {
             Self::Doctype => write!(f, "declares a document type, which is refused"),
             Self::TooLarge => write!(f, "is too large"),
             Self::NotJunit => write!(f, "is no JUnit report"),
+            Self::Overwritten => write!(f, "was written after this task had ended, and is not believed"),
+            Self::Said(why) => f.write_str(why),
         }
     }
 }
@@ -268,8 +275,7 @@ mod tests {
 
     fn check(xml: &str) -> (String, Option<String>) {
         let (found, error) = read(xml.as_bytes());
-        let mut seen: Vec<String> = found.counts.iter().map(|counts| format!("{counts:?}")).collect();
-        seen.clear();
+        let mut seen = Vec::new();
         if let Some(counts) = found.counts.first() {
             let passed = counts.passed.unwrap_or(0);
             seen.push(format!("{passed}/{}/{}/{}", counts.failed, counts.errored, counts.skipped));

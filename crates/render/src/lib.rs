@@ -13,6 +13,7 @@ mod character;
 pub mod digest;
 mod fold;
 pub mod junit;
+pub mod kept;
 pub mod lines;
 mod modes;
 mod progress;

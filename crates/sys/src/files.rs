@@ -82,6 +82,13 @@ pub fn open_regular(path: &Path) -> io::Result<File> {
     }
 }
 
+/// Opens a file that programs of the user made, wherever its name leads: only a regular one, and a FIFO holds nobody up.
+pub fn open_foreign(path: &Path) -> io::Result<File> {
+    let file = OpenOptions::new().read(true).custom_flags(libc::O_CLOEXEC | libc::O_NONBLOCK).open(path)?;
+    require_type(&file, FileType::RegularFile)?;
+    Ok(file)
+}
+
 /// Writes a file whole or not at all: into a new file beside it, then renamed over it.
 ///
 /// Safe against the death of the process; nothing is forced to the disk, so a power cut may leave the old or an empty one.

@@ -38,6 +38,18 @@ pub fn close_above(last: RawFd) -> io::Result<()> {
     Ok(())
 }
 
+/// How far the clock that files are stamped by may be behind, milliseconds (`CLOCK_REALTIME_COARSE`, `clock_gettime(2)`): a tick
+/// of the kernel, 1 to 10 ms, and what rounding takes.
+pub fn stamp_slack_ms() -> i64 {
+    let tick = rustix::time::clock_getres(ClockId::RealtimeCoarse);
+    tick.tv_nsec / 1_000_000 + tick.tv_sec * 1000 + 1
+}
+
+/// Lets everybody else go first (nice value 19); where that is refused, nothing changes.
+pub fn be_nice() {
+    let _ = rustix::process::setpriority_process(None, 19);
+}
+
 /// The nice value of this process, −20 to 19.
 pub fn nice() -> i32 {
     rustix::process::getpriority_process(None).unwrap_or(0)

@@ -17,6 +17,27 @@ use crate::{
     },
 };
 
+/// The record of a task's keeper.
+pub const STATE: &str = "state";
+/// What a command needs, and its environment.
+pub const SPEC: &str = "spec";
+/// The script of a command that is one.
+pub const SCRIPT: &str = "script";
+/// The FIFO that a command reads, or what is typed into its terminal.
+pub const STDIN: &str = "stdin";
+/// The FIFO that a command reports its progress to; a keeper that finds it gives it to the command.
+pub const REPORTS: &str = "progress";
+/// What a command wrote.
+pub const OUTPUT: &str = "output";
+/// When it wrote what.
+pub const INDEX: &str = "output.idx";
+/// Where its lines begin.
+pub const LINES: &str = "output.lines";
+/// What it wrote to stdout alone, and to stderr.
+pub const STREAMS: [&str; 2] = ["stdout", "stderr"];
+/// What its report files said when it ended.
+pub const FINDINGS: &str = "findings";
+
 /// How large a spec may be. Linux takes at most 6 MiB of arguments and environment (execve(2)), so more cannot run.
 pub const SPEC_BYTES_MAX: usize = 8 << 20;
 
@@ -51,7 +72,7 @@ pub struct Spec {
 pub fn write_spec(dir: &Path, spec: &SpecIn<'_>) -> io::Result<()> {
     // Not renamed into place: a folder counts only once its task is recorded, and a torn spec has a wrong checksum.
     let bytes = encode_spec(spec)?;
-    files::create_new(&dir.join("spec"))?.write_all(&bytes)
+    files::create_new(&dir.join(SPEC))?.write_all(&bytes)
 }
 
 fn encode_spec(spec: &SpecIn<'_>) -> io::Result<Vec<u8>> {
@@ -83,7 +104,7 @@ fn encode_spec(spec: &SpecIn<'_>) -> io::Result<Vec<u8>> {
 
 /// Reads `spec`; a torn or foreign one is [`io::ErrorKind::InvalidData`].
 pub fn read_spec(dir: &Path) -> io::Result<Spec> {
-    let bytes = read_bounded(&dir.join("spec"), spec::HEAD_BYTES + SPEC_BYTES_MAX)?;
+    let bytes = read_bounded(&dir.join(SPEC), spec::HEAD_BYTES + SPEC_BYTES_MAX)?;
     decode_spec(&bytes).ok_or_else(|| damaged("spec"))
 }
 
@@ -102,7 +123,7 @@ fn decode_spec(bytes: &[u8]) -> Option<Spec> {
 
 /// Makes `state` with a first record that says: nothing was started. It must not be there yet.
 pub fn init_state(dir: &Path) -> io::Result<()> {
-    if dir.join("state").try_exists()? {
+    if dir.join(STATE).try_exists()? {
         return Err(io::ErrorKind::AlreadyExists.into());
     }
     write_state_anew(dir, &Record::default())
@@ -125,12 +146,12 @@ pub fn init_requests(dir: &Path) -> io::Result<()> {
 pub fn write_state_anew(dir: &Path, record: &Record) -> io::Result<()> {
     let mut bytes = [0; record::FILE_BYTES];
     bytes[..record::SLOT_BYTES].copy_from_slice(&record.encode());
-    files::write_whole(&dir.join("state"), &bytes)
+    files::write_whole(&dir.join(STATE), &bytes)
 }
 
 /// The newest whole record of `state`; nothing if the file holds none, an error if there is no file.
 pub fn read_state(dir: &Path) -> io::Result<Option<Record>> {
-    Ok(newest(&open_bounded(&dir.join("state"))?)?.1)
+    Ok(newest(&open_bounded(&dir.join(STATE))?)?.1)
 }
 
 /// What `state` shows to a daemon that takes a task up.
@@ -149,7 +170,7 @@ pub struct Found {
 /// The lock first: a keeper that ends between the two looks leaves its last word in the record. The look is itself a
 /// shared lock for a moment, as in [`crate::lock::is_held`].
 pub fn find_state(dir: &Path) -> io::Result<Found> {
-    let file = match open_bounded(&dir.join("state")) {
+    let file = match open_bounded(&dir.join(STATE)) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
             return Ok(Found { held: false, written: false, record: None });
         }

@@ -327,5 +327,30 @@ fn a_file_shortened_or_removed_by_somebody_breaks_nothing() {
     task.wait_output(|output| output == b"before\n");
     fs::remove_file(task.folder.join("output")).unwrap();
     fs::write(task.folder.join("stdin"), "\n").unwrap();
-    assert_eq!(code(&task.wait_closed()), Some(2));
+    let record = task.wait_closed();
+    assert_eq!((code(&record), record.output_bytes), (Some(2), 13));
+    assert_eq!(gaps(&record), [Gap { from: 0, to: 7, why: GapWhy::Removed }]);
+    assert_eq!(task.output(), b"\0\0\0\0\0\0\0after\n");
+}
+
+#[test]
+fn what_is_removed_or_replaced_at_the_end_is_named_and_never_written_into() {
+    for (split, replaced) in [(false, false), (false, true), (true, false)] {
+        let script = "echo before; read _; exit 2";
+        let task = Order::sh(script).with(|head| (head.stdin, head.split) = (true, split)).start();
+        task.wait_output(|output| output == b"before\n");
+        for name in ["output", "stdout"].into_iter().take(1 + usize::from(split)) {
+            let path = task.folder.join(name);
+            fs::remove_file(&path).unwrap();
+            if replaced {
+                fs::write(path, "not ours").unwrap();
+            }
+        }
+        fs::write(task.folder.join("stdin"), "\n").unwrap();
+        let record = task.wait_closed();
+        let gap = Gap { from: 0, to: 7, why: GapWhy::Removed };
+        assert_eq!((code(&record), record.output_bytes, gaps(&record)), (Some(2), 7, vec![gap]));
+        assert_eq!(record.stream_gaps[0][0], if split { gap } else { Gap::default() });
+        assert_eq!(task.output(), if replaced { &b"not ours"[..] } else { b"" });
+    }
 }

@@ -25,6 +25,7 @@ impl Daemon {
         self.adopt_outbox();
         self.begin_sweep();
         self.plan_packing();
+        self.collect_again();
         let noted = std::fs::read(self.home.boot()).is_ok_and(|last| last == boot);
         self.round.boot_to_note = (!noted).then_some(boot);
         self.close_round();

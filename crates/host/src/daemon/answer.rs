@@ -105,7 +105,8 @@ impl Daemon {
         Ok(Reply::Tasks { tasks, timed_out, next: None, faults })
     }
 
-    fn task(&mut self, id: TaskId, detail: Detail) -> Result<TaskObject, Fault> {
+    /// The task object, as it may be told now.
+    pub(super) fn task(&mut self, id: TaskId, detail: Detail) -> Result<TaskObject, Fault> {
         // A live task's row here is what the store has, or a commit ahead of it while the disk is full.
         if let Some(row) = self.live_row(id) {
             return Ok(self.object(&row, detail));

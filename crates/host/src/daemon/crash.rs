@@ -21,6 +21,7 @@ pub const CRASH_POINTS: &[&str] = &[
     "daemon.before-takeover",
     "daemon.after-takeover",
     "daemon.before-deliver",
+    "daemon.before-collect",
     "daemon.before-delete",
     "daemon.after-delete",
     "daemon.before-tell",

@@ -48,6 +48,8 @@ impl Daemon {
             self.take_time();
             self.close_round();
         }
+        // Those that still wait have their reports read while nobody serves.
+        self.collect_now();
         Ok(())
     }
 
@@ -109,7 +111,7 @@ impl Daemon {
             if let (Some(kept), Ok(Some(status))) = (keeper, &taken) {
                 self.inherited.keeper_ended(kept, *status);
             }
-            if self.delivered(dead, taken.as_ref().ok().copied().flatten()) {
+            if self.delivered(dead, taken.as_ref().ok().copied().flatten()) || self.collected(dead) {
                 continue;
             }
             match (taken, orphan) {
@@ -157,6 +159,9 @@ impl Daemon {
         self.watch_due(now_ms);
         self.reports_due(now_ms);
         self.outbox_due();
+        if self.round.retry_at_ms().is_none() {
+            self.collect_due(now_ms);
+        }
     }
 
     /// When the loop has to wake by itself, by the monotonic clock.
@@ -164,6 +169,7 @@ impl Daemon {
         let retry = self.round.retry_at_ms();
         let watches = self.watches.next_due().filter(|_| retry.is_none());
         let outbox = self.outbox.next_due().filter(|_| retry.is_none());
+        let collector = self.collector.next_due().filter(|_| retry.is_none());
         let prunes = self.prunes.next_due().filter(|_| retry.is_none());
         let packing = self.pack_at_ms.filter(|_| retry.is_none());
         let times = [
@@ -178,6 +184,7 @@ impl Daemon {
             retry,
             watches,
             outbox,
+            collector,
             prunes,
             packing,
         ];
@@ -221,7 +228,7 @@ impl Daemon {
 
     /// A keeper is gone and left no record that can be read.
     fn lose(&mut self, id: TaskId) {
-        let there = std::fs::symlink_metadata(self.dir(id).join("state")).is_ok();
+        let there = std::fs::symlink_metadata(self.dir(id).join(super::folder::STATE)).is_ok();
         let found = ringback_core::board::found(true, false, there, None);
         let effects = self.board.step(id, found);
         self.apply(effects);

@@ -30,13 +30,8 @@ pub(super) struct Private {
     pub limits: Vec<u64>,
 }
 
-/// Names of the files in a task folder that more than one module speaks of.
-pub(super) const OUTPUT: &str = "output";
-pub(super) const INDEX: &str = "output.idx";
-pub(super) const SCRIPT: &str = "script";
-pub(super) const STDIN: &str = "stdin";
-/// The FIFO that a command reports its progress to; a keeper that finds it gives it to the command.
-pub(super) const REPORTS: &str = "progress";
+pub(super) use ringback_sys::task_files::{FINDINGS, INDEX, OUTPUT, REPORTS, SCRIPT, SPEC, STATE, STDIN, STREAMS};
+
 /// What a terminal is called whose owner does not say: nearly every program and system knows it.
 const TERM: &str = "xterm-256color";
 
@@ -88,7 +83,7 @@ pub(super) fn complete(dir: &Path, asked: &Asked) -> io::Result<()> {
     }
     task_files::init_requests(dir)?;
     // Last: a record means that everything else is there. One that is there may be a keeper's already.
-    match fs::symlink_metadata(dir.join("state")) {
+    match fs::symlink_metadata(dir.join(STATE)) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => task_files::init_state(dir),
         other => other.map(drop),
     }
@@ -118,10 +113,9 @@ const FOLDER_BYTES: u64 = 3 * 4096;
 /// How many bytes of disk the folder of an ended task takes, from the few files of it that may be large.
 pub(super) fn ended_bytes(dir: &Path, split: bool) -> u64 {
     use std::os::unix::fs::MetadataExt as _;
-    let files: &[&str] =
-        if split { &[OUTPUT, INDEX, "spec", SCRIPT, "stdout", "stderr"] } else { &[OUTPUT, INDEX, "spec", SCRIPT] };
+    let streams = if split { &STREAMS[..] } else { &[] };
     let bytes = |name: &&str| fs::symlink_metadata(dir.join(name)).map_or(0, |meta| meta.blocks() * 512);
-    FOLDER_BYTES + files.iter().map(bytes).sum::<u64>()
+    FOLDER_BYTES + [OUTPUT, INDEX, SPEC, SCRIPT, FINDINGS].iter().chain(streams).map(bytes).sum::<u64>()
 }
 
 /// How many bytes of disk a folder takes, as far as that can be seen.

@@ -143,7 +143,7 @@ impl Daemon {
     }
 
     fn inherit_one(&mut self, pid: i32) {
-        if self.keepers.contains_key(&pid) || self.outbox.is_delivery(pid) {
+        if self.keepers.contains_key(&pid) || self.outbox.is_delivery(pid) || self.collector.is_ours(pid) {
             return;
         }
         let Ok(stat) = identity::stat(pid) else { return };

@@ -9,6 +9,7 @@ mod answer;
 mod ask;
 mod changes;
 mod claim;
+mod collect;
 mod connections;
 mod crash;
 mod drive;
@@ -61,6 +62,7 @@ use crate::config::Config;
 use crate::home::Home;
 use crate::store::Store;
 use changes::Changes;
+use collect::Collector;
 use connections::Connections;
 use inherited::{Inherited, Kept};
 use live::{Live, Orphans};
@@ -102,6 +104,8 @@ struct Daemon {
     watches: Watches,
     /// Notices on their way to sinks.
     outbox: Outbox,
+    /// Reads the report files of ended tasks.
+    collector: Collector,
     /// Tells which of their outputs have grown.
     outputs: FilesWatch,
     /// What is to be written to stdins.

@@ -9,7 +9,7 @@ use ringback_core::retention::Kept;
 use ringback_sys::{files, process};
 
 use super::Daemon;
-use super::folder::{INDEX, OUTPUT};
+use super::folder::{FINDINGS, INDEX, OUTPUT};
 use super::round::Act;
 use crate::quantity::millis;
 use crate::store::{Packed, Record, Row, StoreError};
@@ -61,7 +61,10 @@ impl Daemon {
             Ok(rows) if rows.is_empty() => self.plan_packing(),
             Ok(rows) => {
                 for row in rows {
-                    self.pack(&row);
+                    // Its folder is still written into.
+                    if !self.collector.has(row.id) {
+                        self.pack(&row);
+                    }
                 }
                 self.pack_at_ms = Some(now_ms + PAUSE_MS);
             }
@@ -76,7 +79,8 @@ impl Daemon {
 
     fn pack(&mut self, row: &Row) {
         let dir = self.dir(row.id);
-        let has_more = row.asked.split || row.asked.command.cut || row.asked.pty.is_some();
+        let is_kept = |name| files::open_regular(&dir.join(name)).is_ok();
+        let has_more = row.asked.split || row.asked.command.cut || row.asked.pty.is_some() || is_kept(FINDINGS);
         let small = if has_more { None } else { read_small(&dir) };
         let Some((output, index)) = small else {
             self.round.records.push(Record::Pack { id: row.id, packed: None });

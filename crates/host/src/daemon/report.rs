@@ -10,6 +10,7 @@ use ringback_sys::process;
 
 use super::Daemon;
 use super::tell::{Say, Tell};
+use crate::quantity::duration_text;
 use crate::store::{Asked, Page, Record, Row, StoredReport};
 use crate::wire::{Fault, ProgressObject, Reply};
 
@@ -107,14 +108,15 @@ impl Daemon {
     pub(super) fn progress(&mut self, row: &Row, elapsed_ms: Option<u64>) -> Option<ProgressObject> {
         if let Some(StoredReport { percent, text }) = &row.watch.report {
             let source = ProgressObject::REPORTED.to_owned();
-            return Some(ProgressObject { percent: *percent, text: text.clone(), source });
+            return Some(ProgressObject { percent: *percent, text: text.clone(), source, usual_ms: None });
         }
         self.read_usual();
         let (usual_ms, elapsed_ms) = (self.usual.of(&row.asked)?, elapsed_ms?);
         Some(ProgressObject {
             percent: Some(report::percent_of_usual(elapsed_ms, usual_ms)),
-            text: Some(format!("usually {}", seconds(usual_ms))),
+            text: Some(format!("usually {}", duration_text(usual_ms))),
             source: ProgressObject::USUAL_DURATION.to_owned(),
+            usual_ms: Some(usual_ms),
         })
     }
 
@@ -132,16 +134,6 @@ impl Daemon {
             }
             Err(error) => self.troubles.note("read how long commands took", &error),
         }
-    }
-}
-
-/// A duration for people: `0.4s`, `42s`, `3m 12s`, `2h 5m`.
-fn seconds(ms: u64) -> String {
-    match ms {
-        0..10_000 => format!("{}.{}s", ms / 1000, ms % 1000 / 100),
-        10_000..60_000 => format!("{}s", ms / 1000),
-        60_000..3_600_000 => format!("{}m {}s", ms / 60_000, ms / 1000 % 60),
-        _ => format!("{}h {}m", ms / 3_600_000, ms / 60_000 % 60),
     }
 }
 

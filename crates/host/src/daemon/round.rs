@@ -16,6 +16,7 @@ use ringback_sys::{process, signals};
 use super::crash::crash_point;
 use super::tell::{Say, Tell};
 use super::{Daemon, sight, view};
+use crate::quantity::duration_text;
 use crate::store::{OutboxRow, Record, StoredStop};
 use crate::wire::{Fault, Reply};
 
@@ -59,6 +60,8 @@ pub(super) enum Act {
     Delete(TaskId, Kept),
     /// Send a notice to a sink.
     Deliver(Box<OutboxRow>),
+    /// Have the report files of an ended task read.
+    Collect(TaskId),
 }
 
 impl Round {
@@ -147,6 +150,7 @@ impl Daemon {
                     self.prunes.count_gone(gone);
                 }
                 Act::Deliver(row) => self.deliver(&row),
+                Act::Collect(id) => self.collect(id),
             }
         }
         self.refresh_outbox();
@@ -245,12 +249,16 @@ impl Daemon {
         text += &unsearched
             .map(|(from, to)| format!("\nbytes {from}-{to} came too fast to be searched for what was watched"))
             .unwrap_or_default();
+        let started = facts.started_ms.is_some();
         live.row.facts = Some(facts.clone());
         self.usual.ended(&live.row);
         self.round.records.push(Record::Conclude { id, session: session.clone(), facts: Box::new(facts), at_ms, text });
         self.claim_ending(id, at_ms);
         self.post(id, &session, Kind::ToolResult);
         self.round.concluded.push(id);
+        if started {
+            self.round.act(Act::Collect(id));
+        }
     }
 
     fn close(&mut self, id: TaskId) {
@@ -334,7 +342,7 @@ fn notice_text(
     facts: &crate::store::Facts,
     dir: &std::path::Path,
 ) -> String {
-    let took = facts.duration_ms.map(|ms| format!(" · {}.{:03}s", ms / 1000, ms % 1000)).unwrap_or_default();
+    let took = facts.duration_ms.map(|ms| format!(" · {}", duration_text(ms))).unwrap_or_default();
     let name = live.row.asked.name.as_ref().map(|name| format!(" · {name}")).unwrap_or_default();
     let verdict = notice::verdict(outcome, signals::name);
     let display = view::display(&live.row.asked.command);

@@ -105,6 +105,7 @@ pub(super) fn gaps(record: &Record) -> Vec<(u64, u64, String)> {
         GapWhy::NoSpace => "no_space",
         GapWhy::Io => "io_error",
         GapWhy::Truncated => "truncated",
+        GapWhy::Removed => "removed",
     };
     record.gaps[..known].iter().map(|gap| (gap.from, gap.to, word(gap.why).to_owned())).collect()
 }

@@ -12,6 +12,7 @@ use ringback_sys::{files, process};
 use super::folder::OUTPUT;
 use super::pattern::Hit;
 use super::{Daemon, view};
+use crate::quantity::duration_text;
 use crate::store::{NoticeIn, NoticeRow, Record, Row};
 use crate::wire::{ProgressObject, Sighting, Span};
 
@@ -109,11 +110,11 @@ fn words(row: &Row, dir: &Path, seen: Seen, older: Option<&NoticeRow>, far: &str
             (text, of_hit(hit))
         }
         Seen::Ready { hit, after_ms } if hit.line.is_empty() => {
-            let text = format!("READY {} is open · {}{}", hit.pattern, seconds(after_ms), which(row));
+            let text = format!("READY {} is open · {}{}", hit.pattern, duration_text(after_ms), which(row));
             (text, Sighting { pattern: Some(hit.pattern), ..Sighting::default() })
         }
         Seen::Ready { hit, after_ms } => {
-            let text = format!("READY {:?} · {}{}{}", hit.pattern, seconds(after_ms), which(row), line(&hit));
+            let text = format!("READY {:?} · {}{}{}", hit.pattern, duration_text(after_ms), which(row), line(&hit));
             (text, of_hit(hit))
         }
     }
@@ -131,7 +132,7 @@ fn progress(row: &Row, dir: &Path, delta: Span, silence_ms: u64, far: &str) -> (
     });
     let text = format!(
         "STILL RUNNING, not finished{far} · {new} · silent {}{}{}{quoted}",
-        seconds(silence_ms),
+        duration_text(silence_ms),
         which(row),
         left.unwrap_or_default()
     );
@@ -149,7 +150,8 @@ fn progress(row: &Row, dir: &Path, delta: Span, silence_ms: u64, far: &str) -> (
 fn stalled(row: &Row, dir: &Path, at: u64, silence_ms: u64, far: &str) -> (String, Sighting) {
     let tail = Span { from: at.saturating_sub(SILENT_BYTES_MAX), to: at };
     let (quoted, _) = quote(dir, tail, SILENT_BYTES_MAX);
-    let text = format!("NO OUTPUT for {}, still running, not finished{far}{}{quoted}", seconds(silence_ms), which(row));
+    let text =
+        format!("NO OUTPUT for {}, still running, not finished{far}{}{quoted}", duration_text(silence_ms), which(row));
     let stderr_bytes = stderr_bytes(row, dir);
     (text, Sighting { offset: Some(at), silence_ms: Some(silence_ms), stderr_bytes, ..Sighting::default() })
 }
@@ -186,9 +188,5 @@ fn quote(dir: &Path, delta: Span, limit: u64) -> (String, Option<Span>) {
 }
 
 fn stderr_bytes(row: &Row, dir: &Path) -> Option<u64> {
-    row.asked.split.then(|| fs::metadata(dir.join("stderr")).map_or(0, |meta| meta.len()))
-}
-
-fn seconds(ms: u64) -> String {
-    format!("{}.{:03}s", ms / 1000, ms % 1000)
+    row.asked.split.then(|| fs::metadata(dir.join(super::folder::STREAMS[1])).map_or(0, |meta| meta.len()))
 }

@@ -14,6 +14,7 @@ use ringback_sys::launch::KeeperImage;
 use ringback_sys::signals::{SIGCHLD, SIGHUP, SIGINT, SIGTERM, SignalFd};
 use ringback_sys::{files, image, lock, process, reap, signals, socket};
 
+use super::collect::Collector;
 use super::connections::Connections;
 use super::crash::crash_point;
 use super::error::{DaemonError, machine};
@@ -141,6 +142,7 @@ impl Daemon {
             reports: super::report_pipe::ReportPipes::default(),
             usual: super::report::Usual::default(),
             outbox: Outbox::default(),
+            collector: Collector::default(),
             outputs: FilesWatch::new().map_err(machine("watch files"))?,
             feeds: Feeds::default(),
             sweep: Sweep::default(),
@@ -162,8 +164,7 @@ impl Daemon {
             leaving: false,
             leave_at_ms: None,
         };
-        let (news, signals) = (daemon.token(Source::News), daemon.token(Source::Signals));
-        let outputs = daemon.token(Source::Outputs);
+        let [news, signals, outputs] = [Source::News, Source::Signals, Source::Outputs].map(|it| daemon.token(it));
         let registry = daemon.poll.registry();
         let fd = std::os::fd::AsRawFd::as_raw_fd(&daemon.news);
         registry.register(&mut SourceFd(&fd), news, Interest::READABLE).map_err(machine("watch the news"))?;

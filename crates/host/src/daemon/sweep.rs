@@ -100,7 +100,7 @@ impl Daemon {
         match self.store.find(Prefix { low: id, high: id }) {
             // Removed, or its output is in the database; a crash came before the folder was deleted.
             Ok(Found::Expired(_) | Found::One(_)) => true,
-            Ok(Found::Unknown) => fs::symlink_metadata(self.dir(id).join("state")).is_err(),
+            Ok(Found::Unknown) => fs::symlink_metadata(self.dir(id).join(super::folder::STATE)).is_err(),
             Ok(Found::Ambiguous(_)) | Err(_) => false,
         }
     }

@@ -60,6 +60,7 @@ impl Daemon {
                 | Record::Notice(_)
                 | Record::Post(_)
                 | Record::Watched { .. }
+                | Record::Measured { .. }
                 // What these say is so already in this process; a new one must find it too.
                 | Record::Lease { .. }
                 | Record::Watch { .. }
@@ -112,7 +113,7 @@ impl Daemon {
         self.round.acts.retain(|act| match act {
             Act::Launch(other) => *other != id,
             Act::Press(_, stop) => stop.cause != Cause::Replaced,
-            Act::TakeOver(_) | Act::Request(..) | Act::Delete(..) | Act::Deliver(_) => true,
+            Act::TakeOver(_) | Act::Request(..) | Act::Delete(..) | Act::Deliver(_) | Act::Collect(_) => true,
         });
         self.delete(id);
         let effects = self.board.forget(id);

@@ -9,7 +9,7 @@ use ringback_sys::form::record::{Phase, Record, Who};
 use ringback_sys::{identity, process, signals};
 use serde_bytes::ByteBuf;
 
-use super::folder::{INDEX, OUTPUT, SCRIPT, pipes};
+use super::folder::{INDEX, OUTPUT, SCRIPT, STREAMS, pipes};
 use super::{sight, terminal};
 use crate::store::{Facts, Row, StoredCommand};
 use crate::wire::task::{CommandObject, OutputObject, Packed, SCHEMA, TaskObject, TimeoutsObject};
@@ -58,8 +58,8 @@ pub(super) fn task(row: &Row, dir: &Path, record: Option<&Record>, detail: Detai
         ready: asked.ready.as_ref().map(|_| row.watch.ready),
         matches: (!asked.watch.is_empty() || !asked.watch_literal.is_empty()).then_some(row.watch.matches),
         pty: asked.pty.map(|size| terminal::size_now(dir, detail).unwrap_or(size)),
-        stdout_path: asked.split.then(|| shown(&dir.join("stdout"))),
-        stderr_path: asked.split.then(|| shown(&dir.join("stderr"))),
+        stdout_path: asked.split.then(|| shown(&dir.join(STREAMS[0]))),
+        stderr_path: asked.split.then(|| shown(&dir.join(STREAMS[1]))),
         ..TaskObject::default()
     };
     match (&row.facts, record) {
@@ -93,7 +93,7 @@ fn running(object: &mut TaskObject, record: &Record, dir: &Path) {
     object.output.gaps = sight::gaps(record);
     object.silence_ms = object.duration_ms;
     if let Ok(meta) = fs::metadata(dir.join(OUTPUT)) {
-        object.output.bytes = meta.len();
+        object.output.bytes = length(&meta, &object.output.gaps);
         let quiet = meta.modified().ok().filter(|_| meta.len() > 0).and_then(|at| at.elapsed().ok());
         object.silence_ms = match (quiet, object.duration_ms) {
             (Some(quiet), Some(age)) => u64::try_from(quiet.as_millis()).ok().map(|ms| ms.min(age)),
@@ -133,8 +133,14 @@ fn ended(object: &mut TaskObject, facts: &Facts, live: bool, dir: &Path) {
         let open = object.leftovers.iter().filter(|_| !facts.output_complete);
         let has_pty = object.pty.is_some();
         object.output.open_by = open.map(|left| left.pid).filter(|pid| holds_output(*pid, dir, has_pty)).collect();
-        object.output.bytes = fs::metadata(dir.join(OUTPUT)).map_or(facts.output_bytes, |meta| meta.len());
+        let there = fs::metadata(dir.join(OUTPUT));
+        object.output.bytes = there.map_or(facts.output_bytes, |meta| length(&meta, &facts.gaps));
     }
+}
+
+/// How long an output is, with what is missing at its end.
+fn length(file: &fs::Metadata, gaps: &[(u64, u64, String)]) -> u64 {
+    gaps.iter().map(|(_, to, _)| *to).max().unwrap_or(0).max(file.len())
 }
 
 fn command(stored: &StoredCommand, dir: &Path, detail: Detail) -> CommandObject {

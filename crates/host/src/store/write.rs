@@ -68,6 +68,13 @@ pub enum Record {
         /// What its folder takes on the disk.
         disk_bytes: u64,
     },
+    /// The folder of a task whose tree is gone takes this much of the disk now.
+    Measured {
+        /// Which.
+        id: TaskId,
+        /// How much.
+        disk_bytes: u64,
+    },
     /// The output of a task whose tree is gone moves into the database, or stays in its folder for good.
     Pack {
         /// Which.
@@ -196,6 +203,11 @@ fn write_one(db: &Connection, record: &Record) -> Result<Option<u64>, StoreError
             let disk_bytes = i64::try_from(*disk_bytes).unwrap_or(i64::MAX);
             db.prepare_cached("UPDATE tasks SET live = 0, facts = coalesce(?, facts), disk_bytes = ? WHERE id = ?")?
                 .execute(params![facts, disk_bytes, bits(*id)])?;
+        }
+        Record::Measured { id, disk_bytes } => {
+            let disk_bytes = i64::try_from(*disk_bytes).unwrap_or(i64::MAX);
+            db.prepare_cached("UPDATE tasks SET disk_bytes = ? WHERE id = ? AND live = 0 AND packed <> 1")?
+                .execute(params![disk_bytes, bits(*id)])?;
         }
         Record::Pack { id, packed } => ended::pack(db, *id, packed.as_deref())?,
         Record::Lease { id, lease } => {

@@ -113,6 +113,9 @@ pub struct ProgressObject {
     /// Who says so: `reported` (the command), `terminal` (the sequence OSC 9;4 in its output), `output` (the line it redraws)
     /// or `usual_duration`, which is an estimate from earlier runs of the same command.
     pub source: String,
+    /// How long it usually takes, milliseconds, where that is what the estimate is from.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub usual_ms: Option<u64>,
 }
 
 impl ProgressObject {

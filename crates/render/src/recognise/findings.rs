@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::fmt;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::junit::Report;
 use crate::text::{Place, shorten};
@@ -18,7 +18,7 @@ const FEW_MAX: usize = 8;
 const MESSAGE_BYTES_MAX: usize = 600;
 
 /// How one test ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Status {
     /// It passed.

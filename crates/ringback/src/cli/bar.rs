@@ -7,8 +7,9 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressStyle};
+use ringback_core::report::percent_of_usual;
 use ringback_host::client::Client;
-use ringback_host::quantity::millis;
+use ringback_host::quantity::{millis, seconds_text};
 use ringback_host::wire::{ProgressObject, Reply, Request, TaskObject};
 use ringback_sys::watch::{FileWatch, For, poll};
 
@@ -16,8 +17,8 @@ use super::door::Door;
 use super::news::News;
 use crate::explain::Failure;
 use crate::output::progress;
+use crate::render::clean;
 use crate::render::style::Style;
-use crate::render::{age, clean};
 
 /// Nothing is drawn before a command has run this long: most are over by then.
 const FIRST_PAUSE: Duration = Duration::from_millis(700);
@@ -117,9 +118,8 @@ impl Bar {
             self.grown = FileWatch::modify(Path::new(&self.task.output.path)).ok();
         }
         // What the daemon said may be older than what the output shows now.
-        self.task.output.bytes = self.task.output.bytes.max(1);
-        progress::look(&mut self.task);
-        let (percent, words) = words(self.task.progress.as_ref(), self.since.elapsed(), self.task.duration_ms);
+        progress::look_now(&mut self.task);
+        let (percent, words) = words(self.task.progress.as_ref(), self.since.elapsed());
         let line = self.line.get_or_insert_with(|| ProgressBar::new(100));
         line.set_style(style(percent.is_some()));
         line.set_position(u64::from(percent.unwrap_or(0)));
@@ -146,19 +146,14 @@ fn style(measured: bool) -> ProgressStyle {
 }
 
 /// How much is done, and the words beside it. An estimate goes on with the clock.
-fn words(progress: Option<&ProgressObject>, elapsed: Duration, asked_ms: Option<u64>) -> (Option<u8>, String) {
-    let time = age::duration(millis(elapsed) / 1000 * 1000).replace(".0s", "s");
-    let Some(ProgressObject { percent, text, source }) = progress else { return (None, format!("running {time}")) };
+fn words(progress: Option<&ProgressObject>, elapsed: Duration) -> (Option<u8>, String) {
+    let time = seconds_text(millis(elapsed));
+    let Some(ProgressObject { percent, text, usual_ms, .. }) = progress else {
+        return (None, format!("running {time}"));
+    };
     let text = text.as_deref().map(|text| format!("  {}", clean::short(text, TEXT_CHARS))).unwrap_or_default();
-    let estimate = source == ProgressObject::USUAL_DURATION;
-    let percent = percent.map(|percent| match asked_ms {
-        Some(asked_ms) if estimate && asked_ms > 0 => {
-            let now = u64::from(percent).saturating_mul(millis(elapsed)) / asked_ms;
-            u8::try_from(now.min(99)).unwrap_or(99)
-        }
-        _ => percent,
-    });
-    let mark = if estimate { "~" } else { "" };
+    let percent = usual_ms.map_or(*percent, |usual_ms| Some(percent_of_usual(millis(elapsed), usual_ms)));
+    let mark = if usual_ms.is_some() { "~" } else { "" };
     let measure = percent.map(|percent| format!("{mark}{percent}%  ")).unwrap_or_default();
     (percent, format!("{measure}{time}{text}"))
 }
@@ -194,16 +189,17 @@ mod tests {
 
     #[test]
     fn the_words_say_what_is_known_and_an_estimate_goes_on() {
-        let of = |percent, source: &str| ProgressObject {
+        let of = |percent, usual_ms| ProgressObject {
             percent,
             text: Some("epoch\u{1b} 2".to_owned()),
-            source: source.to_owned(),
+            source: String::new(),
+            usual_ms,
         };
-        let check = |progress: &ProgressObject| words(Some(progress), Duration::from_millis(20_900), Some(10_000));
-        assert_eq!(check(&of(Some(37), "reported")), (Some(37), "37%  20s  epoch\\u{1b} 2".to_owned()));
-        assert_eq!(check(&of(None, "reported")), (None, "20s  epoch\\u{1b} 2".to_owned()));
-        assert_eq!(check(&of(Some(30), "usual_duration")), (Some(62), "~62%  20s  epoch\\u{1b} 2".to_owned()));
-        assert_eq!(check(&of(Some(90), "usual_duration")).0, Some(99));
-        assert_eq!(words(None, Duration::from_secs(2), None), (None, "running 2s".to_owned()));
+        let check = |progress: &ProgressObject| words(Some(progress), Duration::from_millis(20_900));
+        assert_eq!(check(&of(Some(37), None)), (Some(37), "37%  20s  epoch\\u{1b} 2".to_owned()));
+        assert_eq!(check(&of(None, None)), (None, "20s  epoch\\u{1b} 2".to_owned()));
+        assert_eq!(check(&of(Some(30), Some(33_300))), (Some(62), "~62%  20s  epoch\\u{1b} 2".to_owned()));
+        assert_eq!(check(&of(Some(90), Some(1))).0, Some(99));
+        assert_eq!(words(None, Duration::from_secs(2)), (None, "running 2s".to_owned()));
     }
 }

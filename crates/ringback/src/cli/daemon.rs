@@ -10,8 +10,8 @@ use ringback_host::quantity::size_text;
 use ringback_host::wire::{Reply, Request, StatusObject};
 use serde_json::json;
 
-use super::deliver;
 use super::door::{self, Door, caller};
+use super::{collect, deliver};
 use crate::explain::{Done, EXIT_FAILED, Failure};
 use crate::render::json::document;
 use crate::render::{age, clean};
@@ -40,6 +40,9 @@ enum Act {
     /// Hand one notice on (used by the daemon)
     #[command(hide = true)]
     Deliver,
+    /// Keep what the report files of ended tasks say (used by the daemon)
+    #[command(hide = true)]
+    Collect,
     /// Replace it by one of this version, started from here; its tasks run on
     Restart,
 }
@@ -53,6 +56,7 @@ impl Daemon {
             Act::Status => status(door),
             Act::Restart => restart(door),
             Act::Deliver => deliver::perform(),
+            Act::Collect => collect::perform(),
         }
     }
 }

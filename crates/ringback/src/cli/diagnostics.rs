@@ -31,7 +31,7 @@ impl Diagnostics {
         let Reply::Task { task, .. } = door::client(None)?.call(Request::Show { id: self.id })? else {
             return Err(door::unexpected());
         };
-        let found = output::findings(&task)?;
+        let (found, _) = output::findings(&task)?;
         let all = found.diagnostics.iter().filter(|said| !self.errors || said.severity == Severity::Error);
         let all: Vec<&Diagnostic> = all.collect();
         if door.json {

@@ -12,6 +12,7 @@ use std::path::{Path, PathBuf};
 use ringback_host::client::{Client, ClientError};
 use ringback_host::wire::{ByteBuf, Request, TaskObject};
 use ringback_sys::files;
+use ringback_sys::task_files::STDIN;
 use ringback_sys::watch::For;
 
 use super::door;
@@ -92,7 +93,7 @@ enum Step {
 impl Input {
     /// Begins to hand our stdin on to a task that was started with a pipe.
     pub(super) fn start(task: &TaskObject, session: &str) -> Result<Self, Failure> {
-        let pipe = Path::new(&task.output.path).with_file_name("stdin");
+        let pipe = Path::new(&task.output.path).with_file_name(STDIN);
         let stdin = File::from(io::stdin().as_fd().try_clone_to_owned()?);
         let mut input = Self {
             id: task.id.clone(),
@@ -116,7 +117,7 @@ impl Input {
 
     /// Whether a task takes input at all.
     pub(super) fn is_taken_by(task: &TaskObject) -> bool {
-        !task.has_ended() && Path::new(&task.output.path).with_file_name("stdin").exists()
+        !task.has_ended() && Path::new(&task.output.path).with_file_name(STDIN).exists()
     }
 
     /// Whether the chord was pressed.

@@ -4,6 +4,7 @@ mod ack;
 mod asciicast;
 mod attach;
 mod bar;
+mod collect;
 mod completions;
 mod daemon;
 mod deliver;

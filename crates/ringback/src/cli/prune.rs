@@ -6,13 +6,12 @@ use std::time::Duration;
 use clap::Args;
 use ringback_host::client::Client;
 use ringback_host::config::Config;
-use ringback_host::quantity::{millis, size_text};
+use ringback_host::quantity::{duration_text, millis, size_text};
 use ringback_host::wire::{Fault, Reply, Request};
 
 use super::door::{self, Door};
 use super::{rm, value};
 use crate::explain::{Done, Failure};
-use crate::render::age;
 use crate::render::count::count;
 
 /// Forget old ended tasks that nobody has still to hear of
@@ -55,7 +54,7 @@ impl Prune {
                 "Forget {}{} that ended more than {} ago ({} on disk)?",
                 if more { "more than " } else { "" },
                 count(ids.len() as u64, "task"),
-                age::duration(millis(age)),
+                duration_text(millis(age)),
                 size_text(bytes)
             );
             if !confirm(&question)? {

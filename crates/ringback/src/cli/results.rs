@@ -7,15 +7,16 @@ use serde_json::json;
 
 use super::door::{self, Door};
 use crate::explain::Done;
-use crate::output;
+use crate::output::{self, Source};
 use crate::render::json::document;
 use crate::render::style::{Style, Tone};
-use crate::render::{clean, task as render};
+use crate::render::{age, clean, task as render};
 
 /// List the tests of a task and how they ended
 ///
-/// Tests are read from the report files that the task wrote (of `JUnit`'s form) and from the output of known runners. The verdict
-/// is the exit status; what is listed adds to it.
+/// Tests are read from the report files that the task wrote (of `JUnit`'s form) and from the output of known runners. What report
+/// files said is kept when the task ends, whoever writes over them later. The verdict is the exit status; what is listed adds
+/// to it.
 #[derive(Debug, Args)]
 pub(crate) struct Results {
     /// Id or unique prefix
@@ -31,27 +32,28 @@ impl Results {
         let Reply::Task { task, .. } = door::client(None)?.call(Request::Show { id: self.id })? else {
             return Err(door::unexpected());
         };
-        let found = output::findings(&task)?;
+        let (found, sources) = output::findings(&task)?;
         let tests: Vec<&Test> = found.tests.iter().filter(|test| self.all || test.is_bad()).collect();
         if door.json {
             door::document(&document(json!({
                 "id": task.id, "state": task.state, "exit_code": task.exit_code, "verdict": render::verdict(&task),
                 "recognised": !found.counts.is_empty(), "counts": found.counts, "tests": tests,
-                "tests_left_out": found.tests_left_out, "notes": found.notes,
+                "tests_left_out": found.tests_left_out, "notes": found.notes, "reports": sources,
             })))?;
             return Ok(0);
         }
-        door::out_lines(page(&task, &found, &tests, door::style()).into_iter())?;
+        door::out_lines(page(&task, &found, &sources, &tests, door::style()).into_iter())?;
         Ok(0)
     }
 }
 
-fn page(task: &TaskObject, found: &Findings, tests: &[&Test], style: Style) -> Vec<String> {
+fn page(task: &TaskObject, found: &Findings, sources: &[Source], tests: &[&Test], style: Style) -> Vec<String> {
     let mut lines = vec![render::verdict(task)];
     if found.counts.is_empty() {
         lines.push("no test results were recognised, which says nothing about how the tests went".to_owned());
     }
     lines.extend(found.counts.iter().map(Counts::to_string));
+    lines.extend(sources.iter().map(source_line));
     for test in tests {
         let (word, tone) = match test.status {
             Status::Passed => ("passed ", Tone::Good),
@@ -69,6 +71,18 @@ fn page(task: &TaskObject, found: &Findings, tests: &[&Test], style: Style) -> V
     }
     lines.extend(found.notes.iter().map(|note| format!("note: {}", clean::line(&note.text))));
     lines
+}
+
+/// `read from junit.xml, written 3m 12s ago; kept when the task ended, and gone since`.
+fn source_line(source: &Source) -> String {
+    let age = age::ago(&source.written_at, door::now());
+    let fate = match (source.kept, source.file) {
+        (true, "gone") => "; kept when the task ended, and gone since",
+        (true, "changed") => "; kept when the task ended, and written anew since",
+        (true, _) => "; kept when the task ended",
+        (false, _) => "",
+    };
+    format!("read from {}, written {age}{fate}", clean::line(&source.path))
 }
 
 fn place(test: &Test) -> String {

@@ -35,7 +35,8 @@ impl Retry {
             return Err(door::unexpected());
         };
         match interrupt {
-            Some(interrupt) if self.follow => return follow::run(door, client, &task, &interrupt, false),
+            // Whether it takes a stdin, and at what, the daemon knows.
+            Some(interrupt) if self.follow => return run::follow_new(door, client, &task, &interrupt, !existing),
             Some(interrupt) => return wait::until_end(door, client, &task, &interrupt),
             None => {}
         }

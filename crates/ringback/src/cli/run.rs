@@ -11,6 +11,7 @@ use ringback_host::client::{Capture, Client, EnvMode};
 use ringback_host::quantity::millis;
 use ringback_host::wire::{ByteBuf, Command, FRAME_BYTES_MAX, Reply, Request, RunRequest, TaskObject, TerminalSize};
 use ringback_sys::birth;
+use ringback_sys::signals::SignalFd;
 
 use super::door::{self, Door};
 use super::doubt::Doubt;
@@ -197,6 +198,14 @@ enum IfRunning {
     Reject,
 }
 
+/// Streams a task that was just started. With `feeds` our stdin is its, if it takes one.
+pub(super) fn follow_new(door: Door, client: Client, task: &TaskObject, interrupt: &SignalFd, feeds: bool) -> Done {
+    match attach::to_new(door, client, task)? {
+        Ok(code) => Ok(code),
+        Err(client) => follow::run(door, client, task, interrupt, feeds),
+    }
+}
+
 impl Run {
     /// Starts the command.
     pub(crate) fn perform(self, door: Door) -> Done {
@@ -216,10 +225,7 @@ impl Run {
             door.warn(message, hint);
         }
         match interrupt {
-            Some(interrupt) if self.follow => match attach::to_new(door, client, &task)? {
-                Ok(code) => Ok(code),
-                Err(client) => follow::run(door, client, &task, &interrupt, self.stdin && !existing),
-            },
+            Some(interrupt) if self.follow => follow_new(door, client, &task, &interrupt, self.stdin && !existing),
             Some(interrupt) => wait::until_end(door, client, &task, &interrupt),
             None => {
                 say_started(door, &task, existing, problem.is_some())?;

@@ -2,7 +2,7 @@
 
 use clap::Args;
 use ringback_host::client::Client;
-use ringback_host::quantity::size_text;
+use ringback_host::quantity::{duration_text, size_text};
 use ringback_host::wire::{Reply, Request, StatusObject, TaskObject};
 use serde_json::json;
 
@@ -10,7 +10,7 @@ use super::door::{self, Door};
 use crate::explain::{Done, Failure};
 use crate::render::json::document;
 use crate::render::table::{Cell, table};
-use crate::render::{age, task as render};
+use crate::render::task as render;
 
 /// Show counts of the daemon, or what tasks used
 #[derive(Debug, Args)]
@@ -89,7 +89,7 @@ fn say_usage(door: Door, tasks: &[TaskObject]) -> Done {
     }
     let row = |task: &TaskObject| {
         let usage = task.usage.as_ref();
-        let time = |ms: Option<u64>| Cell::plain(ms.map_or_else(|| "-".to_owned(), age::duration));
+        let time = |ms: Option<u64>| Cell::plain(ms.map_or_else(|| "-".to_owned(), duration_text));
         vec![
             Cell::plain(task.id.clone()),
             Cell::toned(render::tone(task), task.state.clone()),

@@ -96,9 +96,8 @@ fn words(tasks: &mut [TaskObject], elapsed: Duration) -> (Option<u8>, String) {
         [] => (None, time),
         [task] => {
             // What the daemon said may be older than what the output shows now.
-            task.output.bytes = task.output.bytes.max(1);
-            progress::look(task);
-            let Some(ProgressObject { percent, text, source }) = &task.progress else { return (None, time) };
+            progress::look_now(task);
+            let Some(ProgressObject { percent, text, source, .. }) = &task.progress else { return (None, time) };
             let estimate = if source == ProgressObject::USUAL_DURATION { "~" } else { "" };
             let measure = percent.map(|percent| format!("{estimate}{percent}%"));
             let text = text.as_deref().map(|text| clean::short(text, WORDS_CHARS)).filter(|text| !text.is_empty());
@@ -116,7 +115,12 @@ mod tests {
     use super::*;
 
     fn task(percent: Option<u8>, text: &str, source: &str) -> TaskObject {
-        let progress = ProgressObject { percent, text: Some(text.to_owned()), source: source.to_owned() };
+        let progress = ProgressObject {
+            percent,
+            text: Some(text.to_owned()),
+            source: source.to_owned(),
+            ..ProgressObject::default()
+        };
         TaskObject { state: "running".to_owned(), progress: Some(progress), ..TaskObject::default() }
     }
 

@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 
 use ringback_host::client::{Client, ClientError};
 use ringback_host::wire::{Caller, Reply, Request, TaskObject, Until};
+use ringback_sys::task_files::OUTPUT;
 use ringback_sys::watch::{FolderWatch, For, What, poll};
 use rmcp::model::SubscriptionFilter;
 use tokio::sync::mpsc;
@@ -28,8 +29,6 @@ const ADDRESSES_MAX: usize = 64;
 const STREAMS_MAX: usize = 16;
 /// The least time between two notices of one growing output.
 const PAUSE: Duration = Duration::from_millis(500);
-/// The name of an output's file in its task's folder.
-const OUTPUT_FILE: &str = "output";
 
 /// What of a wish for notices can be granted: resources of ours that can change.
 pub(super) fn accepted(requested: &SubscriptionFilter) -> SubscriptionFilter {
@@ -258,9 +257,7 @@ impl Watched {
                         self.tasks.remove(&happened.folder);
                         self.end(&id);
                     }
-                    (What::Changed | What::Whole, Some(id))
-                        if happened.name.as_deref() == Some(OUTPUT_FILE.as_ref()) =>
-                    {
+                    (What::Changed | What::Whole, Some(id)) if happened.name.as_deref() == Some(OUTPUT.as_ref()) => {
                         self.change(&id, Part::Output);
                     }
                     (What::Changed | What::Whole | What::Gone, _) => {}

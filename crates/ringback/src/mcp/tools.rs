@@ -146,6 +146,7 @@ fn output_input() -> Value {
         "tail": {"type": "integer", "minimum": 1},
         "grep": {"type": "string", "description": "regex"},
         "stream": {"enum": ["stdout", "stderr"]},
+        "screen": {"type": "boolean", "description": "its terminal now"},
         "session": string(),
     }));
     input["required"] = json!(["id"]);

@@ -29,6 +29,8 @@ pub(super) enum Want {
     Tail(u64),
     /// Lines that match, from this byte on.
     Grep(Regex, u64),
+    /// What its terminal shows now.
+    Screen,
 }
 
 /// A piece.
@@ -59,6 +61,13 @@ pub(super) fn read(task: &TaskObject, want: &Want, only: Option<Stream>, budget:
                 found.number = *from - 1;
             }
             collect(&mut output, start, end, only, found)
+        }
+        Want::Screen => {
+            let picture = output::picture(task, &mut output, end)?;
+            let mut found = Collect::new(Pick::All, budget);
+            let rows = picture.rows.iter().map(|row| quote_line(row.as_bytes()));
+            let shown = rows.take_while(|row| found.add(row)).count();
+            Ok(Window { text: found.text, cursor: end, end, more: shown < picture.rows.len() })
         }
         Want::Grep(pattern, offset) => {
             collect(&mut output, (*offset).min(end), end, only, Collect::new(Pick::Match(pattern.clone()), budget))

@@ -2,21 +2,25 @@
 
 use std::io;
 
+use jiff::Timestamp;
 use ringback_host::client::output::{Output, Piece};
 use ringback_host::wire::TaskObject;
 use ringback_render::digest::{Calls, DigestOptions};
-use ringback_render::recognise::{Findings, Recogniser};
+use ringback_render::junit::Report;
+use ringback_render::kept::ReportFile;
+use ringback_render::recognise::{Findings, Mention, Recogniser};
 use ringback_render::scan::Scanner;
 use ringback_render::{Digest, Digester, Options, Verdict};
+use serde::Serialize;
 
-use super::reports;
+use super::reports::{self, Read};
 use crate::render::task as words;
 
 /// The digest of a task, in at most `budget` bytes, for a reader at this door.
 pub(crate) fn digest(task: &TaskObject, budget: usize, calls: Calls) -> io::Result<Digest> {
     let (columns, rows) = task.pty.map_or((None, Options::ROWS), |size| (Some(size.columns), size.rows));
     let mut digester = Digester::new(DigestOptions { budget, columns, rows, calls });
-    pieces(task, &mut |piece| match piece {
+    pieces(task, None, &mut |piece| match piece {
         Piece::Bytes { bytes, .. } => digester.push(bytes),
         Piece::Gap(gap) => digester.gap(gap.from, gap.to, &gap.why),
     })?;
@@ -31,28 +35,55 @@ pub(crate) fn digest(task: &TaskObject, budget: usize, calls: Calls) -> io::Resu
         silence_ms: task.silence_ms,
         is_pty: task.pty.is_some(),
     };
-    Ok(digester.finish_with(&verdict, |mentions| reports::read_all(task, mentions)))
+    let reports = |mentions: &[Mention]| reports::of(task, mentions).into_iter().map(named).collect();
+    Ok(digester.finish_with(&verdict, reports))
 }
 
-/// Every test and every message that is recognised.
-pub(crate) fn findings(task: &TaskObject) -> io::Result<Findings> {
+/// A report file that findings were read from.
+#[derive(Debug, Serialize)]
+pub(crate) struct Source {
+    /// Its path.
+    pub(crate) path: String,
+    /// When it was written.
+    pub(crate) written_at: String,
+    /// Whether it was read when the task ended, and kept.
+    pub(crate) kept: bool,
+    /// Whether it is the `same` now, `changed` or `gone`.
+    pub(crate) file: &'static str,
+}
+
+fn named(read: Read) -> (String, Report) {
+    (read.file.path, read.file.report)
+}
+
+/// Every test and every message that is recognised, and the report files that some of them are from.
+pub(crate) fn findings(task: &TaskObject) -> io::Result<(Findings, Vec<Source>)> {
     let (columns, rows) = task.pty.map_or((None, Options::ROWS), |size| (Some(size.columns), size.rows));
     let mut scanner = Scanner::new(Recogniser::new(true), columns, rows);
-    pieces(task, &mut |piece| {
+    pieces(task, None, &mut |piece| {
         if let Piece::Bytes { bytes, .. } = piece {
             scanner.push(bytes);
         }
     })?;
     let mut found = scanner.findings();
-    let reports = reports::read_all(task, &found.mentions);
-    found.add_reports(reports);
-    Ok(found)
+    let reports = reports::of(task, &found.mentions);
+    let source = |Read { file: ReportFile { path, written_ms, .. }, is_kept }: &Read| Source {
+        path: path.clone(),
+        written_at: Timestamp::from_millisecond(*written_ms).unwrap_or_default().to_string(),
+        kept: *is_kept,
+        file: reports::fate(task, path, *written_ms),
+    };
+    let sources = reports.iter().map(source).collect();
+    found.add_reports(reports.into_iter().map(named).collect());
+    Ok((found, sources))
 }
 
-fn pieces(task: &TaskObject, take: &mut dyn FnMut(Piece<'_>)) -> io::Result<()> {
+/// Gives every piece of an output, or of its last `last` bytes.
+pub(super) fn pieces(task: &TaskObject, last: Option<u64>, take: &mut dyn FnMut(Piece<'_>)) -> io::Result<()> {
     let Some(mut output) = Output::open(task)? else { return Ok(()) };
     let end = output.len()?;
-    output.scan(0..end, false, &mut |piece| {
+    let begin = last.map_or(0, |last| end.saturating_sub(last));
+    output.scan(begin..end, false, &mut |piece| {
         take(piece);
         Ok(())
     })?;

@@ -2,12 +2,13 @@
 
 use std::fs;
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use ringback_host::client::output::{Output, Piece};
 use ringback_host::wire::TaskObject;
 use ringback_render::lines::{LineIndex, STEP_BYTES};
 use ringback_sys::files;
+use ringback_sys::task_files::LINES;
 
 /// Fewer new marks than this are not worth a file: they are counted again in no time.
 const NEW_MARKS_MIN: usize = 8;
@@ -24,7 +25,7 @@ pub(crate) struct Marks {
 impl Marks {
     /// The marks that are kept, as far as they belong to an output of this length.
     pub(crate) fn open(task: &TaskObject, output: &Output) -> io::Result<Self> {
-        let path = PathBuf::from(format!("{}.lines", task.output.path));
+        let path = Path::new(&task.output.path).with_file_name(LINES);
         let is_small = !task.output.packed.is && fs::metadata(&path).is_ok_and(|facts| facts.len() <= FILE_BYTES_MAX);
         let file = if is_small { fs::read(&path).unwrap_or_default() } else { Vec::new() };
         let kept = LineIndex::decode(&file);

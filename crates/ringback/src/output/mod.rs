@@ -8,8 +8,9 @@ pub(crate) mod progress;
 mod reports;
 mod sizes;
 
-pub(crate) use digest::{digest, findings};
+pub(crate) use digest::{Source, digest, findings};
 pub(crate) use marks::Marks;
 pub(crate) use modes::cursor_keys_are_application;
 pub(crate) use picture::picture;
+pub(crate) use reports::keep;
 pub(crate) use sizes::Sizes;

@@ -18,8 +18,15 @@ const OUTPUT: &str = "output";
 
 /// Adds what the output shows, unless the command itself has reported. An output that cannot be read shows nothing.
 pub(crate) fn look(task: &mut TaskObject) {
+    if task.output.bytes > 0 {
+        look_now(task);
+    }
+}
+
+/// The same, where the output may have grown since the task was asked for.
+pub(crate) fn look_now(task: &mut TaskObject) {
     let reported = task.progress.as_ref().is_some_and(|progress| progress.source == ProgressObject::REPORTED);
-    if task.state != "running" || task.output.bytes == 0 || reported {
+    if task.state != "running" || reported {
         return;
     }
     if let Ok(Some(shown)) = shown(task) {
@@ -46,7 +53,12 @@ fn read(tail: &[u8]) -> Option<ProgressObject> {
     renderer.finish(&mut |line| line.text.clone_into(&mut last));
     let line = if current.trim().is_empty() { last } else { current };
     let text = Some(clean::short(line.trim(), TEXT_CHARS)).filter(|text| !text.is_empty());
-    let of = |percent, source: &str| ProgressObject { percent, text: text.clone(), source: source.to_owned() };
+    let of = |percent, source: &str| ProgressObject {
+        percent,
+        text: text.clone(),
+        source: source.to_owned(),
+        usual_ms: None,
+    };
     match said {
         Some(Progress { percent, .. }) => Some(of(percent, TERMINAL)),
         None => Progress::of_text(&line).map(|Progress { percent, .. }| of(percent, OUTPUT)),

@@ -1,8 +1,8 @@
 //! A receipt in words: what a stop did, and what it could not.
 
+use ringback_host::quantity::duration_text;
 use ringback_host::wire::task::{ReceiptObject, SurvivorObject};
 
-use super::age::duration;
 use super::clean;
 
 /// One line: `5 processes, all gone after 120ms (SIGTERM, SIGKILL)`.
@@ -23,7 +23,7 @@ pub(crate) fn summary(receipt: &ReceiptObject) -> String {
         1 => "1 SURVIVED".to_owned(),
         count => format!("{count} SURVIVED"),
     };
-    format!("{processes}, {verdict} after {} ({})", duration(receipt.duration_ms), clean::line(&signals))
+    format!("{processes}, {verdict} after {} ({})", duration_text(receipt.duration_ms), clean::line(&signals))
 }
 
 /// Signals in the order in which a stop sends them.

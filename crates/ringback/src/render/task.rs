@@ -3,10 +3,10 @@
 use std::fmt::Write as _;
 
 use jiff::Timestamp;
-use ringback_host::quantity::size_text;
+use ringback_host::quantity::{duration_text, size_text};
 use ringback_host::wire::{ProgressObject, TaskObject};
 
-use super::age::{ago, duration};
+use super::age::ago;
 use super::clean;
 use super::style::{Style, Tone};
 use super::table::{Cell, table};
@@ -35,7 +35,7 @@ pub(crate) fn exit_code(task: &TaskObject) -> u8 {
 
 /// How it stands or ended, in words that cannot be mistaken for success: `FAILED exit 1 after 3.2s`.
 pub(crate) fn verdict(task: &TaskObject) -> String {
-    let after = task.duration_ms.map(|ms| format!(" after {}", duration(ms))).unwrap_or_default();
+    let after = task.duration_ms.map(|ms| format!(" after {}", duration_text(ms))).unwrap_or_default();
     let reason = task.reason.as_deref().unwrap_or("");
     let how = match (task.signal.as_deref(), task.final_exit_code) {
         (Some(signal), _) => format!(" ({signal})"),
@@ -52,9 +52,9 @@ pub(crate) fn verdict(task: &TaskObject) -> String {
         }
         "timed_out" => {
             let what = match (reason, task.timeouts.idle_ms, task.timeouts.wall_ms) {
-                ("idle", Some(limit), _) => format!(", silent for {}", duration(limit)),
+                ("idle", Some(limit), _) => format!(", silent for {}", duration_text(limit)),
                 ("idle", None, _) => ", silent for too long".to_owned(),
-                (_, _, Some(limit)) => format!(", limit {}", duration(limit)),
+                (_, _, Some(limit)) => format!(", limit {}", duration_text(limit)),
                 _ => String::new(),
             };
             format!("TIMED OUT{after}{what}{how}")
@@ -72,7 +72,7 @@ pub(crate) fn verdict(task: &TaskObject) -> String {
         "start_failed" => format!("NOT STARTED: {}", start_failure(task)),
         "lost" => format!("LOST, outcome unknown: {}", lost_reason(reason)),
         "running" => {
-            let so_far = task.duration_ms.map(|ms| format!(" for {}", duration(ms))).unwrap_or_default();
+            let so_far = task.duration_ms.map(|ms| format!(" for {}", duration_text(ms))).unwrap_or_default();
             format!("running{so_far}, NOT finished")
         }
         "queued" => "queued, NOT started yet".to_owned(),
@@ -209,12 +209,12 @@ pub(crate) fn page(task: &TaskObject, now: Timestamp, style: Style) -> String {
     for (from, to, why) in &task.output.gaps {
         fact("missing", &format!("bytes {from}-{to} ({})", clean::line(why)));
     }
-    fact("silent", &task.silence_ms.filter(|_| !task.has_ended()).map(duration).unwrap_or_default());
+    fact("silent", &task.silence_ms.filter(|_| !task.has_ended()).map(duration_text).unwrap_or_default());
     fact("ready", task.ready.map_or("", |ready| if ready { "yes" } else { "no" }));
     fact("matches", &task.matches.map(|matches| matches.to_string()).unwrap_or_default());
     fact("leftovers", &leftovers_line(task));
     if let Some(usage) = &task.usage {
-        let (user, system) = (duration(usage.user_ms), duration(usage.system_ms));
+        let (user, system) = (duration_text(usage.user_ms), duration_text(usage.system_ms));
         fact("used", &format!("{user} user, {system} system, {} memory", size_text(usage.max_rss_bytes)));
     }
     if let Some(receipt) = &task.cleanup {
@@ -224,10 +224,14 @@ pub(crate) fn page(task: &TaskObject, now: Timestamp, style: Style) -> String {
 }
 
 fn limits_line(task: &TaskObject) -> String {
-    let wall = task.timeouts.wall_ms.map(|ms| format!("{} in all, ", duration(ms)));
-    let idle = task.timeouts.idle_ms.map(|ms| format!("{} of silence, ", duration(ms)));
+    let wall = task.timeouts.wall_ms.map(|ms| format!("{} in all, ", duration_text(ms)));
+    let idle = task.timeouts.idle_ms.map(|ms| format!("{} of silence, ", duration_text(ms)));
     let limits: String = wall.into_iter().chain(idle).collect();
-    if limits.is_empty() { limits } else { format!("{limits}{} from TERM to KILL", duration(task.timeouts.grace_ms)) }
+    if limits.is_empty() {
+        limits
+    } else {
+        format!("{limits}{} from TERM to KILL", duration_text(task.timeouts.grace_ms))
+    }
 }
 
 fn output_line(task: &TaskObject) -> String {
@@ -279,6 +283,7 @@ mod tests {
             percent,
             text: Some(text.to_owned()),
             source: source.to_owned(),
+            usual_ms: None,
         };
         let reported = progress(Some(37), "epoch\u{1b} 2", "reported");
         assert_eq!(progress_cell(&reported), "37% epoch\\u{1b} 2");

@@ -11,6 +11,7 @@ use ringback_host::client::{Client, ClientError};
 use ringback_host::home::Home;
 use ringback_host::wire::{Reply, Request as Ask, TaskObject, Until};
 use ringback_sys::signals::{SIGINT, SIGTERM, SignalFd};
+use ringback_sys::task_files::STREAMS;
 use ringback_sys::watch::{FolderWatch, For, Happened, What, poll};
 use serde_json::json;
 
@@ -140,7 +141,7 @@ impl Server {
                     self.look_through()?;
                 }
                 (Some(file), what @ (What::Changed | What::Whole)) => match self.folders.get(&one.folder) {
-                    Some(name) if file == "stdout" || file == "stderr" => {
+                    Some(name) if STREAMS.iter().any(|stream| file == *stream) => {
                         grown.insert(name.clone());
                     }
                     Some(_) => {}

@@ -30,6 +30,20 @@ fn what_is_piped_in_reaches_a_task_that_is_followed() {
 }
 
 #[test]
+fn what_is_piped_in_reaches_a_task_that_is_run_again() {
+    let home = Home::new();
+    let said = in_shell(&home, "seq 1 3 | \"$1\" run -f -q --stdin -- cat");
+    assert_eq!((said.code, said.out.as_str()), (Some(0), "1\n2\n3\n"), "{said:?}");
+    let last = "$(\"$1\" ps -a -q | head -1)";
+    let said = in_shell(&home, &format!("seq 1 200000 | \"$1\" retry -f -q {last}"));
+    assert_eq!((said.code, said.out == seq(200_000)), (Some(0), true), "{}", said.err);
+    // A task that takes none has none, and is followed all the same.
+    let id = home.ended(&["-c", "cat; echo alone; exit 3"]);
+    let said = in_shell(&home, &format!("yes | \"$1\" retry -f -q {id}"));
+    assert_eq!((said.code, said.out.as_str()), (Some(3), "alone\n"), "{said:?}");
+}
+
+#[test]
 fn a_feed_goes_on_when_the_daemon_is_killed_in_the_middle() {
     let home = Home::new();
     let mut client = home.client(&["run", "-f", "-q", "--stdin", "--", "cat"]);

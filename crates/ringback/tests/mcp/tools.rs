@@ -146,6 +146,19 @@ fn output_is_read_by_digest_offset_lines_tail_and_grep() {
 }
 
 #[test]
+fn output_shows_the_screen_of_a_task_that_has_a_terminal() {
+    let home = Home::new();
+    let mut agent = Agent::start(&home);
+    let command = "printf 'one\\rtwo\\n\\033[5;3Hfive'; read x";
+    let told = agent.call("run", json!({"command": command, "pty": "40x6", "wait_ms": 300}));
+    let shown = agent.call("output", json!({"id": told.id(), "screen": true}));
+    assert!(!shown.is_error && shown.text.contains("| two\n| \n| \n| \n|   five"), "{shown:?}");
+    let plain = agent.begin("sleep 60");
+    let refused = agent.call("output", json!({"id": plain, "screen": true}));
+    assert!(refused.is_error && refused.text.contains("has no terminal"), "{refused:?}");
+}
+
+#[test]
 fn list_shows_what_is_not_over_and_with_ended_what_is() {
     let home = Home::new();
     let mut agent = Agent::start(&home);

@@ -134,16 +134,22 @@ fn what_was_put_in_the_place_of_an_output_is_never_read() {
 #[test]
 fn an_output_that_is_removed_under_a_running_task_is_missed_and_breaks_nothing() {
     let world = World::new();
-    let (up, go) = (world.fifo("up"), world.fifo("go"));
-    let id = world.sh(&format!("echo one; echo up > {}; read x < {}; echo two; exit 4", up.word(), go.word()));
-    up.lines(1);
+    let go = world.fifo("go");
+    let script = format!("echo one; read x < {}; sleep 0.05; echo two; exit 4", go.word());
+    let id = world.run(&["--ready", "one", "-c", &script]);
+    // It is in the file when the daemon has seen it there.
+    world.look(&["wait", "--ready", &id]).ok();
     fs::remove_file(world.folder(&id).join("output")).unwrap();
     let said = world.look(&["logs", &id]);
     assert!(said.code == Some(125) && said.err.contains("is not there any more"), "{said:?}");
     go.release(1);
-    assert_eq!(world.end(&id)["exit_code"], 4);
-    let said = world.look(&["logs", &id]);
-    assert!(said.code == Some(125) && said.err.contains("is not there any more"), "{said:?}");
+    let task = world.end(&id);
+    assert_eq!((&task["exit_code"], &task["output"]["bytes"]), (&4.into(), &8.into()));
+    assert_eq!(task["output"]["gaps"], serde_json::json!([[0, 4, "removed"]]), "{task:#}");
+    let said = world.look(&["logs", "--rendered", &id]).ok();
+    assert_eq!(said.text(), "[ringback: bytes 0-4 are missing: removed]\ntwo\n");
+    let digest = world.look(&["logs", "--digest", &id]).ok().text();
+    assert!(digest.contains("bytes 0–4 of the output were not kept (removed)"), "{digest}");
 }
 
 #[test]

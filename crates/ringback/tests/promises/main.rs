@@ -11,6 +11,7 @@ mod contract;
 mod outcomes;
 
 mod cgroups;
+mod findings;
 mod held_pipes;
 mod hidden;
 mod limits;

@@ -64,6 +64,21 @@ fn ended(process: &OwnedFd, patience: Duration) -> bool {
     poll(&mut waiting, Some(&patience)).expect("poll") == 1
 }
 
+/// Waits until there is something at this path, in a folder that is there.
+#[track_caller]
+pub(crate) fn until_there(path: &Path) {
+    let changes = inotify::init(inotify::CreateFlags::CLOEXEC | inotify::CreateFlags::NONBLOCK).expect("inotify");
+    let comes = inotify::WatchFlags::CREATE | inotify::WatchFlags::MOVED_TO;
+    inotify::add_watch(&changes, path.parent().expect("a folder"), comes).expect("a watch");
+    let until = Instant::now() + HANG;
+    while !path.exists() {
+        let left = left(until).unwrap_or_else(|| panic!("{} does not come", path.display()));
+        poll(&mut [PollFd::new(&changes, PollFlags::IN)], Some(&left)).expect("poll");
+        // What it was about does not matter.
+        let _ = rustix::io::read(&changes, &mut [0_u8; 4096]);
+    }
+}
+
 /// Waits until a folder is removed.
 #[track_caller]
 pub(crate) fn until_removed(folder: &Path) {

@@ -7,7 +7,7 @@ const KEEPER_EFFECTS: [&str; 5] =
     ["ledger.write()", "file::rename(", "file::splice(", "file::punch(", "cgroup::kill()"];
 
 /// Functions of the keeper whose effect needs no point of its own, and why.
-const SHARED: [(&str, &str); 11] = [
+const SHARED: [(&str, &str); 12] = [
     ("begin", "`keeper.locked`, `keeper.before-child` and `keeper.takeover` stand around it"),
     ("set_aside", "whoever looks for the receipt then finds none, as before the stop"),
     ("splice", "`keeper.before-splice` stands before its caller"),
@@ -17,8 +17,9 @@ const SHARED: [(&str, &str); 11] = [
     ("pull", "came with terminals, and has no point yet"),
     ("may_write", "a gap that is noted again is one gap"),
     ("fail", "a gap that is noted again is one gap"),
+    ("begin_anew", "a keeper that takes over finds the gap named, and makes the file that is not there"),
     ("append_from", "a gap that is noted again is one gap"),
-    ("notice_truncation", "a gap that is noted again is one gap"),
+    ("notice_loss", "a gap that is noted again is one gap"),
 ];
 
 /// The names between quotes behind `call`, in these files.

@@ -128,6 +128,8 @@ pub enum GapWhy {
     Io = 2,
     /// Somebody else shortened the file.
     Truncated = 3,
+    /// Somebody else removed the file; another one was begun in its place.
+    Removed = 4,
 }
 
 /// A process of the tree that is alive after the main process ended.
@@ -302,8 +304,9 @@ impl Record {
             left.comm = r.take();
         }
         record.gaps_count = r.u32();
+        // A reason of a later keeper is none that we know; what is missing is known all the same.
         for gap in record.gaps.iter_mut().chain(record.stream_gaps.as_flattened_mut()) {
-            *gap = Gap { from: r.u64(), to: r.u64(), why: GapWhy::of(r.u8())? };
+            *gap = Gap { from: r.u64(), to: r.u64(), why: GapWhy::of(r.u8()).unwrap_or(GapWhy::Io) };
         }
         [record.stop_over, record.oom, record.pauses_seen] = r.take::<3>().map(|b| b != 0);
         record.paused_ms = r.u64();
@@ -347,7 +350,7 @@ from_byte!(Phase: New, Started, StartFailed, Ended, Closed);
 from_byte!(Cause: None, Wall, Idle, Request, SessionEnd, OutputLimit, Replaced);
 from_byte!(Witness: None, Parent, Pidfd, Daemon, Zombie);
 from_byte!(Step: None, Cwd, Exec, Stdio, Fork, Spec);
-from_byte!(GapWhy: OutputLimit, NoSpace, Io, Truncated);
+from_byte!(GapWhy: OutputLimit, NoSpace, Io, Truncated, Removed);
 
 #[cfg(test)]
 mod tests {

@@ -6,7 +6,7 @@ use super::crash::crash;
 use super::gaps::Of;
 use super::ledger::Ledger;
 use super::pty::{Pty, Shown};
-use super::sink::{MOVE_MAX, Moved, Sink};
+use super::sink::{self, MOVE_MAX, Moved, Sink};
 use crate::form::index::{ENTRY_BYTES, Entry, INTERVAL_MS, Stream};
 use crate::form::record::Record;
 use crate::form::spec::{Head, Size};
@@ -55,7 +55,7 @@ impl Capture {
         } else {
             [Some(Fifo::open(c"io", Stream::Merged)?), None]
         };
-        let mut output = Sink::new(open_output(c"output")?, Of::Output, head.output_max, head.free_min, record)?;
+        let mut output = Sink::open(Of::Output, head.output_max, head.free_min, record)?;
         if head.stop_at_output_max {
             output = output.stopping_at_cap();
         }
@@ -63,13 +63,19 @@ impl Capture {
             // Together they get as much of the disk as `output` has; of one that stops at its cap they can have no more.
             let cap = if head.stop_at_output_max { 0 } else { head.output_max / 2 };
             [
-                Some(Sink::new(open_output(c"stdout")?, Of::Stream(0), cap, head.free_min, record)?),
-                Some(Sink::new(open_output(c"stderr")?, Of::Stream(1), cap, head.free_min, record)?),
+                Some(Sink::open(Of::Stream(0), cap, head.free_min, record)?),
+                Some(Sink::open(Of::Stream(1), cap, head.free_min, record)?),
             ]
         } else {
             [None, None]
         };
-        Ok(Self { fifos, pty: None, output, files, index: Index::open()?, last_ms: record.last_output_mono_ms })
+        let index = Index::open()?;
+        // An entry stands before its bytes, so at least so many have come.
+        let last = index.length / ENTRY_BYTES as u64;
+        if let Some(entry) = last.checked_sub(1).and_then(|last| index.entry(last)) {
+            output.reach(entry.offset, record);
+        }
+        Ok(Self { fifos, pty: None, output, files, index, last_ms: record.last_output_mono_ms })
     }
 
     /// Takes what this terminal shows, too.
@@ -117,6 +123,12 @@ impl Capture {
     /// Whether all writers are gone and all was copied.
     pub(super) fn is_over(&self) -> bool {
         self.fifos.iter().flatten().all(|fifo| fifo.over)
+    }
+
+    /// Names what somebody else has taken away of the files.
+    pub(super) fn notice_loss(&mut self, ledger: &mut Ledger) {
+        self.output.notice_loss(ledger);
+        self.files.iter_mut().flatten().for_each(|file| file.notice_loss(ledger));
     }
 
     /// What to wait for.
@@ -196,7 +208,7 @@ impl Capture {
         let now_ms = time::mono_ms();
         let from = self.output.length();
         if self.index.is_due(fifo.stream, now_ms) {
-            self.output.notice_truncation(ledger);
+            self.output.notice_loss(ledger);
         }
         let noted = self.index.note(fifo.stream, from, now_ms);
         crash!("keeper.before-splice");
@@ -270,7 +282,7 @@ struct Index {
 
 impl Index {
     fn open() -> Result<Self> {
-        let file = open_output(c"output.idx")?;
+        let file = sink::open(c"output.idx", 0)?;
         // A torn entry at the end is written over.
         let length = file::seek_end(&file)? / ENTRY_BYTES as u64 * ENTRY_BYTES as u64;
         Ok(Self { file, length, last: None })
@@ -303,9 +315,4 @@ impl Index {
         self.last = Some((stream, now_ms));
         Ok(())
     }
-}
-
-/// Not `O_APPEND`: splice(2) refuses such a file.
-fn open_output(path: &CStr) -> Result<Fd> {
-    file::open(path, file::flag::RDWR | file::flag::CREAT | file::flag::NOFOLLOW)
 }

@@ -115,6 +115,7 @@ impl Keeper {
     }
 
     fn tell_end(&mut self) {
+        self.capture.notice_loss(&mut self.ledger);
         if self.head.leftovers == Leftovers::Wait {
             self.note_late_end();
         }
@@ -128,6 +129,7 @@ impl Keeper {
     }
 
     fn close(&mut self) {
+        self.capture.notice_loss(&mut self.ledger);
         let record = &mut self.ledger.record;
         if record.phase == Phase::Started && self.head.leftovers == Leftovers::Wait {
             self.note_late_end();

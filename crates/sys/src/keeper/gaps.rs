@@ -1,5 +1,7 @@
 //! The gaps of an output file: what is missing, from where to where, and why.
 
+use core::ffi::CStr;
+
 use crate::form::record::{Gap, Record};
 
 /// Which file's gaps are meant.
@@ -9,6 +11,17 @@ pub(super) enum Of {
     Output,
     /// `stdout` or `stderr` (0 or 1) of a split task.
     Stream(usize),
+}
+
+impl Of {
+    /// The name of the file.
+    pub(super) fn name(self) -> &'static CStr {
+        match self {
+            Self::Output => c"output",
+            Self::Stream(0) => c"stdout",
+            Self::Stream(_) => c"stderr",
+        }
+    }
 }
 
 /// Adds a gap, or makes the last one longer if it ends where this one starts, or if there is no room for more.

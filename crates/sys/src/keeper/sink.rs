@@ -3,6 +3,8 @@
 //! Below the floor of free disk space a large output is thinned like one over its cap, so that one that floods the disk
 //! makes room for everybody else; a small one may still use half of what is left.
 
+use core::ffi::CStr;
+
 use super::crash::crash;
 use super::gaps::{self, Of};
 use super::ledger::Ledger;
@@ -64,8 +66,13 @@ struct Fault {
 }
 
 impl Sink {
+    /// Opens the file, or makes it.
+    pub(super) fn open(of: Of, cap: u64, free_min: u64, record: &mut Record) -> Result<Self> {
+        Self::new(open(of.name(), 0)?, of, cap, free_min, record)
+    }
+
     /// Goes on at the end of `file`, or behind the last gap that the record knows.
-    pub(super) fn new(file: Fd, of: Of, cap: u64, free_min: u64, record: &mut Record) -> Result<Self> {
+    fn new(file: Fd, of: Of, cap: u64, free_min: u64, record: &mut Record) -> Result<Self> {
         let length = file::seek_end(&file)?.max(gaps::end(record, of));
         Ok(Self {
             file,
@@ -271,8 +278,11 @@ impl Sink {
         }
     }
 
-    /// Names as a gap what somebody else has cut off the file.
-    pub(super) fn notice_truncation(&self, ledger: &mut Ledger) {
+    /// Names as a gap what somebody else has cut off the file, or all of it, if it was removed.
+    pub(super) fn notice_loss(&mut self, ledger: &mut Ledger) {
+        if file::names(&self.file) == Some(0) {
+            return self.begin_anew(ledger);
+        }
         if self.fault.is_some() {
             return;
         }
@@ -281,6 +291,30 @@ impl Sink {
             let gap = Gap { from: there, to: self.length, why: GapWhy::Truncated };
             gaps::add(&mut ledger.record, self.of, gap);
             ledger.write();
+        }
+    }
+
+    /// Somebody has removed the file, and what was in it goes when we let go of it. A new one begins where it ended.
+    fn begin_anew(&mut self, ledger: &mut Ledger) {
+        if self.length > 0 {
+            let gap = Gap { from: 0, to: self.length, why: GapWhy::Removed };
+            gaps::free_middle(&mut ledger.record, self.of, gap);
+            // Named before there is a file in which those bytes would read as zeros.
+            ledger.write();
+        }
+        match open(self.of.name(), file::flag::EXCL) {
+            Ok(file) => self.file = file,
+            // Somebody's own file is in its place, and not ours to write into.
+            Err(_) => self.fault = Some(Fault { why: GapWhy::Removed, retry_ms: None }),
+        }
+    }
+
+    /// So many bytes were there before: what is not there now was cut off while nobody kept the task.
+    pub(super) fn reach(&mut self, length: u64, record: &mut Record) {
+        if self.length < length {
+            let gap = Gap { from: self.length, to: length, why: GapWhy::Truncated };
+            gaps::add(record, self.of, gap);
+            self.length = length;
         }
     }
 
@@ -306,6 +340,11 @@ impl Sink {
         }
         ledger.write();
     }
+}
+
+/// Not `O_APPEND`: splice(2) refuses such a file.
+pub(super) fn open(path: &CStr, how: usize) -> Result<Fd> {
+    file::open(path, file::flag::RDWR | file::flag::CREAT | file::flag::NOFOLLOW | how)
 }
 
 fn why(error: Errno) -> GapWhy {

@@ -11,6 +11,7 @@ pub(crate) mod flag {
     pub(crate) const RDWR: usize = 0o2;
     pub(crate) const CREAT: usize = 0o100;
     pub(crate) const NOCTTY: usize = 0o400;
+    pub(crate) const EXCL: usize = 0o200;
     pub(crate) const TRUNC: usize = 0o1000;
     pub(crate) const NONBLOCK: usize = 0o4000;
     /// The two machines differ (fcntl.h).
@@ -149,6 +150,19 @@ pub(crate) fn seek_end(fd: &Fd) -> Result<u64> {
     const SEEK_END: usize = 2;
     // SAFETY: plain numbers.
     unsafe { call(nr::LSEEK, [fd.word(), 0, SEEK_END]) }.map(|at| at as u64)
+}
+
+/// How many names a file has; nothing where that is not said (statx(2)).
+pub(crate) fn names(fd: &Fd) -> Option<u32> {
+    // `struct statx` has 256 bytes: what it says (`stx_mask`) is in the first four, the number of names in those from 16 on.
+    const WORDS: usize = 32;
+    const EMPTY_PATH: usize = 0x1000;
+    const NLINK: usize = 4;
+    let mut words = [0_u64; WORDS];
+    let place = words.as_mut_ptr() as usize;
+    // SAFETY: the path ends with NUL, and the words are as many as the kernel writes.
+    unsafe { call(nr::STATX, [fd.word(), c"".as_ptr() as usize, EMPTY_PATH, NLINK, place]) }.ok()?;
+    (words[0] & NLINK as u64 != 0).then_some(words[2] as u32)
 }
 
 /// Moves the position of a file.

@@ -78,6 +78,7 @@ pub(super) mod nr {
         SYMLINKAT = SYS_symlinkat,
         READLINKAT = SYS_readlinkat,
         RENAMEAT2 = SYS_renameat2,
+        STATX = SYS_statx,
         PPOLL = SYS_ppoll,
         SPLICE = SYS_splice,
         FALLOCATE = SYS_fallocate,

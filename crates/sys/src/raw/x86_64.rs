@@ -112,6 +112,7 @@ pub(super) mod nr {
     pub(crate) const PIPE2: usize = 293;
     pub(crate) const PRLIMIT64: usize = 302;
     pub(crate) const RENAMEAT2: usize = 316;
+    pub(crate) const STATX: usize = 332;
     pub(crate) const PIDFD_SEND_SIGNAL: usize = 424;
     pub(crate) const PIDFD_OPEN: usize = 434;
     pub(crate) const CLONE3: usize = 435;

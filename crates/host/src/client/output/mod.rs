@@ -109,9 +109,10 @@ impl Output {
         Ok(Some(Self { file, index: Index::open(index_path)?, gaps }))
     }
 
-    /// How many bytes there are now, gaps included.
+    /// How many bytes there are now, gaps included. A file that ends in a gap is shorter.
     pub fn len(&self) -> io::Result<u64> {
-        Ok(self.file.metadata()?.len())
+        let missing = self.gaps.iter().map(|gap| gap.to).max().unwrap_or(0);
+        Ok(self.file.metadata()?.len().max(missing))
     }
 
     /// Whether there is nothing yet.

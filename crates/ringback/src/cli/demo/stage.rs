@@ -13,6 +13,7 @@ use std::time::{Duration, Instant};
 use ringback_host::client::output::{Follow, Output, Turn};
 use ringback_host::client::{Capture, Client, Launcher};
 use ringback_host::home::Home;
+use ringback_host::quantity::{duration_text, millis};
 use ringback_host::wire::{ByteBuf, Caller, Command, Notice, Reply, Request, RunRequest, TaskObject};
 use ringback_sys::pidfd::PidFd;
 use ringback_sys::signals::SIGKILL;
@@ -21,7 +22,6 @@ use ringback_sys::{files, identity, process};
 
 use super::super::door::{self, unexpected};
 use crate::explain::Failure;
-use crate::render::age;
 use crate::render::style::Tone;
 
 /// The demo's session.
@@ -57,7 +57,7 @@ impl Stage {
         if !self.aloud {
             return Ok(());
         }
-        let at = format!("{:>6}", age::duration(ringback_host::quantity::millis(self.since.elapsed())));
+        let at = format!("{:>6}", duration_text(millis(self.since.elapsed())));
         door::out(&format!("{}  {text}\n", door::style().paint(Tone::Dim, &at)))
     }
 

@@ -21,7 +21,7 @@ pub(super) fn read(mut args: Args, speaker: &Speaker) -> Result<Job, Failure> {
         "stderr" => Some(Stream::Stderr),
         _ => None,
     };
-    let want = want(&mut args, stream.is_some())?;
+    let want = if args.flag("screen")? { Want::Screen } else { want(&mut args, stream.is_some())? };
     let usual = if matches!(want, Want::Digest) { BUDGET_BYTES } else { window::BYTES };
     let budget = most.unwrap_or(usual).clamp(1, window::BYTES_MAX);
     let work = move |line: &mut Line| perform(line, &id, &want, stream, budget);
@@ -62,6 +62,10 @@ fn lines_of(text: &str) -> Result<Want, Failure> {
 
 fn perform(line: &mut Line, id: &str, want: &Want, stream: Option<Stream>, budget: usize) -> Result<Answer, Failure> {
     let task = line.show(id)?;
+    if matches!(want, Want::Screen) && task.pty.is_none() {
+        let hint = format!("output {{\"id\":\"{id}\",\"tail\":50}} shows what it has written last");
+        return Err(Failure::new("no_terminal", format!("{} has no terminal", task.id), Some(hint)));
+    }
     let Window { text, cursor, end, more } = window::read(&task, want, stream, budget)?;
     let mut answer = Answer::of_output(&task, text, next(&task, want, cursor, more));
     answer.field("cursor", cursor);
@@ -75,6 +79,7 @@ fn perform(line: &mut Line, id: &str, want: &Want, stream: Option<Stream>, budge
 
 fn next(task: &TaskObject, want: &Want, cursor: u64, more: bool) -> String {
     match (more, task.has_ended()) {
+        (true, _) if matches!(want, Want::Screen) => "more `max_bytes` show the rest of the screen".to_owned(),
         (true, _) => {
             let also = if let Want::Grep(..) = want { " with the same grep" } else { "" };
             format!("output {{\"id\":\"{}\",\"offset\":{cursor}}}{also} reads on", task.id)

@@ -1,0 +1,263 @@
+//! What report files said is kept before the next run writes over them: when tasks have ended, a process of ours reads them.
+//!
+//! It waits for disks of others and may read for seconds, so none of that is done here. It is given a list of tasks, writes
+//! into their folders, and says which it has done with. There is one at a time; where it hangs, the next one gets the rest.
+
+use std::collections::{BTreeSet, VecDeque};
+use std::fs::File;
+use std::io::{self, Read as _, Seek as _, Write as _};
+use std::os::unix::process::CommandExt as _;
+use std::process::{Command, Stdio};
+
+use ringback_core::id::TaskId;
+use ringback_core::retention::Kept;
+use ringback_sys::pidfd::PidFd;
+use ringback_sys::signals::SIGKILL;
+use ringback_sys::task_files::FINDINGS;
+use ringback_sys::{files, process};
+
+use super::crash::crash_point;
+use super::live::Live;
+use super::view::Detail;
+use super::{Daemon, folder};
+use crate::store::Record;
+
+/// How long after an ending the process is started, milliseconds: tasks that end together share it.
+const PAUSE_MS: u64 = 50;
+/// How many tasks one process is given.
+const BATCH_MAX: u32 = 256;
+/// How many wait for one. Reports of those beyond are read as they are when somebody asks.
+const WAITING_MAX: usize = 4096;
+/// How long one may take, milliseconds: a report of 256 MB takes three seconds on a busy machine.
+const TIME_MAX_MS: u64 = 60_000;
+/// How long one that was killed may take to go, milliseconds.
+const GO_MS: u64 = 1000;
+/// How many may be left behind that even SIGKILL did not end, because a disk does not answer (state D, proc(5)).
+const STUCK_MAX: usize = 4;
+/// A new daemon looks again at tasks that ended so long ago: the one before may have died before it came to them.
+const AGAIN_MS: i64 = 10 * 60 * 1000;
+/// How much of what it says is read.
+const SAID_BYTES_MAX: u64 = 64 << 10;
+
+/// Ended tasks whose report files are still to be read.
+#[derive(Default)]
+pub(super) struct Collector {
+    waiting: VecDeque<TaskId>,
+    start_at_ms: Option<u64>,
+    running: Option<Running>,
+    stuck: BTreeSet<i32>,
+}
+
+/// The process.
+struct Running {
+    pid: i32,
+    process: Option<PidFd>,
+    ids: Vec<TaskId>,
+    said: File,
+    due_ms: u64,
+    was_killed: bool,
+}
+
+impl Collector {
+    /// Whether this child of ours reads reports.
+    pub(super) fn is_ours(&self, pid: i32) -> bool {
+        self.stuck.contains(&pid) || self.running.as_ref().is_some_and(|running| running.pid == pid)
+    }
+
+    /// Whether the reports of this task are still to be read.
+    pub(super) fn has(&self, id: TaskId) -> bool {
+        self.waiting.contains(&id) || self.running.as_ref().is_some_and(|running| running.ids.contains(&id))
+    }
+
+    /// When something is to be done, by the monotonic clock.
+    pub(super) fn next_due(&self) -> Option<u64> {
+        self.running.as_ref().map(|running| running.due_ms).or(self.start_at_ms)
+    }
+
+    fn add(&mut self, id: TaskId) {
+        if self.waiting.len() >= WAITING_MAX {
+            self.waiting.pop_front();
+        }
+        self.waiting.push_back(id);
+        self.plan();
+    }
+
+    fn plan(&mut self) {
+        let wants = !self.waiting.is_empty() && self.running.is_none() && self.stuck.len() < STUCK_MAX;
+        let at_ms = self.start_at_ms.unwrap_or_else(|| process::monotonic_ms() + PAUSE_MS);
+        self.start_at_ms = wants.then_some(at_ms);
+    }
+}
+
+impl Daemon {
+    /// A task has ended: what its report files say is kept soon.
+    pub(super) fn collect(&mut self, id: TaskId) {
+        crash_point("daemon.before-collect");
+        self.collector.add(id);
+    }
+
+    /// Looks again at tasks that ended a short while ago.
+    pub(super) fn collect_again(&mut self) {
+        let since_ms = process::wall_ms() - AGAIN_MS;
+        let ended =
+            |live: &Live| live.row.facts.as_ref().and_then(|facts| facts.ended_ms).is_some_and(|at| at >= since_ms);
+        let open: Vec<TaskId> = self.lives.iter().filter(|(_, live)| ended(live)).map(|(id, _)| *id).collect();
+        match self.store.ended_since(since_ms, BATCH_MAX) {
+            Ok(closed) => {
+                for id in open.into_iter().chain(closed) {
+                    let dir = self.dir(id);
+                    if dir.exists() && !dir.join(FINDINGS).exists() && !self.collector.has(id) {
+                        self.collector.add(id);
+                    }
+                }
+            }
+            Err(error) => self.troubles.note("look for tasks that ended lately", &error),
+        }
+    }
+
+    /// Starts the process if it is time, and ends one that takes too long.
+    pub(super) fn collect_due(&mut self, now_ms: u64) {
+        match &mut self.collector.running {
+            Some(running) if running.due_ms > now_ms => {}
+            Some(running) if !running.was_killed => {
+                (running.was_killed, running.due_ms) = (true, now_ms + GO_MS);
+                if let Some(process) = &running.process {
+                    // Its end is told by SIGCHLD.
+                    let _ = process.signal(SIGKILL);
+                }
+            }
+            Some(running) => {
+                let pid = running.pid;
+                self.collector.stuck.insert(pid);
+                self.collected_part();
+            }
+            None if self.collector.start_at_ms.is_some_and(|at_ms| at_ms <= now_ms) => self.collect_now(),
+            None => {}
+        }
+    }
+
+    /// Starts the process with those that wait, unless it runs. It goes on when we leave.
+    pub(super) fn collect_now(&mut self) {
+        self.collector.start_at_ms = None;
+        if self.collector.running.is_some() || self.collector.stuck.len() >= STUCK_MAX {
+            return;
+        }
+        let count = self.collector.waiting.len().min(BATCH_MAX as usize);
+        let (mut ids, mut list) = (Vec::new(), String::new());
+        for id in self.collector.waiting.drain(..count).collect::<Vec<_>>() {
+            // One that was removed meanwhile, or is not told yet, is let go.
+            let Ok(task) = self.task(id, Detail::Brief) else { continue };
+            if task.has_ended() && !task.output.packed.is {
+                list += &serde_json::to_string(&task).unwrap_or_default();
+                list.push('\n');
+                ids.push(id);
+            }
+        }
+        if !ids.is_empty() {
+            match start(&list) {
+                Ok((pid, said)) => {
+                    let process = PidFd::open_child(pid).ok();
+                    let due_ms = process::monotonic_ms() + TIME_MAX_MS;
+                    self.collector.running = Some(Running { pid, process, ids, said, due_ms, was_killed: false });
+                }
+                Err(error) => self.troubles.note("start a process that reads reports", &error),
+            }
+        }
+        self.collector.plan();
+    }
+
+    /// One of our children is gone; true if it read reports.
+    pub(super) fn collected(&mut self, pid: i32) -> bool {
+        if self.collector.running.as_ref().is_some_and(|running| running.pid == pid) {
+            self.collected_part();
+            return true;
+        }
+        let was_stuck = self.collector.stuck.remove(&pid);
+        self.collector.plan();
+        was_stuck
+    }
+
+    /// Takes in how far the process has come. The task with which it hung is left out, the rest waits again.
+    fn collected_part(&mut self) {
+        let Some(Running { mut ids, said, was_killed, .. }) = self.collector.running.take() else { return };
+        for line in lines(said).lines() {
+            let Some((id, answer)) = line.split_once(' ') else { continue };
+            let Ok(id) = TaskId::parse(id) else { continue };
+            ids.retain(|other| *other != id);
+            match answer.parse::<u64>() {
+                Ok(0) => {}
+                Ok(_) => self.measure(id),
+                Err(_) => self.troubles.note(&format!("keep what the reports of {id} say"), &answer),
+            }
+        }
+        if !ids.is_empty() {
+            let hung = ids.remove(0);
+            let why = if was_killed { "they take too long to read" } else { "the process that reads them failed" };
+            self.troubles.note(&format!("keep what the reports of {hung} say"), &why);
+            if was_killed {
+                ids.into_iter().rev().for_each(|id| self.collector.waiting.push_front(id));
+            }
+        }
+        self.collector.plan();
+    }
+
+    /// The folder of this task takes more of the disk now.
+    fn measure(&mut self, id: TaskId) {
+        // One that is not closed is measured then.
+        if self.lives.contains_key(&id) {
+            return;
+        }
+        let Ok(Some(row)) = self.store.task(id) else { return };
+        let disk_bytes = folder::ended_bytes(&self.dir(id), row.asked.split);
+        if !row.packed && disk_bytes > row.disk_bytes {
+            self.round.records.push(Record::Measured { id, disk_bytes });
+            self.prunes.kept.add(Kept { count: 0, bytes: disk_bytes - row.disk_bytes });
+            self.round.hurry();
+        }
+    }
+}
+
+/// Starts our own program with this list. The path is read before the exec, so it is the version that runs, even if another
+/// was installed over it.
+fn start(list: &str) -> io::Result<(i32, File)> {
+    let mut stdin = files::memory("ended")?;
+    stdin.write_all(list.as_bytes())?;
+    stdin.rewind()?;
+    let said = files::memory("said")?;
+    let started = Command::new("/proc/self/exe")
+        .args(["daemon", "collect"])
+        .env_remove("RINGBACK_ID")
+        .current_dir("/")
+        .process_group(0)
+        .stdin(stdin)
+        .stdout(said.try_clone()?)
+        .stderr(Stdio::null())
+        .spawn()?;
+    Ok((started.id().cast_signed(), said))
+}
+
+fn lines(mut said: File) -> String {
+    let mut text = Vec::new();
+    // What cannot be read was not done.
+    let _ = said.rewind().and_then(|()| said.take(SAID_BYTES_MAX).read_to_end(&mut text));
+    String::from_utf8_lossy(&text).into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn those_that_wait_are_bounded_and_those_that_hang_are_few() {
+        let mut collector = Collector::default();
+        (0..=WAITING_MAX as u64).for_each(|n| collector.add(TaskId::from_bits(n)));
+        assert!(collector.waiting.len() == WAITING_MAX && !collector.has(TaskId::from_bits(0)));
+        assert!(collector.next_due().is_some());
+        collector.stuck.extend(0..4);
+        collector.plan();
+        assert!(collector.next_due().is_none() && collector.is_ours(3));
+        collector.stuck.remove(&3);
+        collector.plan();
+        assert!(collector.next_due().is_some());
+    }
+}
