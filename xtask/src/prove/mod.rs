@@ -8,12 +8,14 @@ mod crashes;
 mod faults;
 mod judge;
 mod kills;
+mod life;
 mod peers;
 mod power;
 mod processes;
 mod reader;
 mod results;
 mod simulation;
+mod soak;
 mod subject;
 mod zoo;
 
@@ -43,6 +45,9 @@ pub(crate) struct Options {
     /// The program to be tried; a debug build of this checkout when it is not given.
     #[arg(long, value_name = "FILE")]
     pub(crate) program: Option<PathBuf>,
+    /// How many finished tasks the large home of `life` has.
+    #[arg(long, default_value_t = 1_000_000, value_name = "N")]
+    pub(crate) ended: u64,
     /// As `--minutes`, for short runs; 0 is one round of each part.
     #[arg(long, hide = true)]
     seconds: Option<u64>,
@@ -66,16 +71,22 @@ pub(crate) enum Part {
     Faults,
     /// A disk that forgets what was not synced.
     Power,
+    /// A home with very many finished tasks and 2,000 that live.
+    Life,
+    /// The same work again and again, after which nothing has grown.
+    Soak,
 }
 
 /// All parts, and how many hundredths of the time each gets.
-const SHARES: [(Part, u64); 6] = [
+const SHARES: [(Part, u64); 8] = [
     (Part::Simulation, 15),
     (Part::Crashes, 25),
-    (Part::Kills, 35),
+    (Part::Kills, 30),
     (Part::Peers, 5),
-    (Part::Faults, 10),
-    (Part::Power, 10),
+    (Part::Faults, 5),
+    (Part::Power, 5),
+    (Part::Life, 5),
+    (Part::Soak, 10),
 ];
 
 /// What every part is given.
@@ -109,6 +120,8 @@ pub(crate) fn run(options: &Options) -> Result<(), String> {
             Part::Peers => peers::run(&mut trial)?,
             Part::Faults => faults::run(&mut trial)?,
             Part::Power => power::run(&mut trial)?,
+            Part::Life => life::run(&mut trial, options)?,
+            Part::Soak => soak::run(&mut trial)?,
         }
         results = Results::open(&options.results)?;
     }

@@ -100,6 +100,50 @@ pub(crate) fn until_gone(pid: Pid, patience: Duration) -> bool {
     pidfd_open(pid, PidfdFlags::empty()).map_or(true, |process| ended(&process, patience))
 }
 
+/// What a process takes.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Load {
+    /// Resident memory, bytes.
+    pub(crate) rss_bytes: u64,
+    /// Open descriptors.
+    pub(crate) fds: u64,
+    pub(crate) threads: u64,
+}
+
+impl Load {
+    /// More than anything.
+    pub(crate) const MOST: Self = Self { rss_bytes: u64::MAX, fds: u64::MAX, threads: u64::MAX };
+
+    /// Both together.
+    pub(crate) fn plus(self, other: Self) -> Self {
+        Self {
+            rss_bytes: self.rss_bytes + other.rss_bytes,
+            fds: self.fds + other.fds,
+            threads: self.threads + other.threads,
+        }
+    }
+
+    /// Of each the smaller one.
+    pub(crate) fn min(self, other: Self) -> Self {
+        Self {
+            rss_bytes: self.rss_bytes.min(other.rss_bytes),
+            fds: self.fds.min(other.fds),
+            threads: self.threads.min(other.threads),
+        }
+    }
+}
+
+/// What a process takes now.
+pub(crate) fn load(pid: Pid) -> Load {
+    let status = String::from_utf8_lossy(&file(pid, "status")).into_owned();
+    let number = |name: &str| {
+        let line = status.lines().find_map(|line| line.strip_prefix(name)).unwrap_or_default();
+        line.split_whitespace().next().and_then(|word| word.parse().ok()).unwrap_or(0)
+    };
+    let fds = fs::read_dir(format!("/proc/{}/fd", pid.as_raw_nonzero())).map_or(0, |open| open.count() as u64);
+    Load { rss_bytes: number("VmRSS:") * 1024, fds, threads: number("Threads:") }
+}
+
 fn ended(process: &OwnedFd, patience: Duration) -> bool {
     let patience = Timespec::try_from(patience).unwrap_or(Timespec { tv_sec: 0, tv_nsec: 0 });
     poll(&mut [PollFd::new(process, PollFlags::IN)], Some(&patience)) == Ok(1)

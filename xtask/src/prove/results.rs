@@ -18,17 +18,26 @@ pub(crate) struct Results {
 }
 
 /// The order of the columns of a table; what is not named here comes after.
-const COLUMNS: [&str; 23] = [
+const COLUMNS: [&str; 32] = [
     "worlds",
     "steps",
     "steps_per_second",
     "stories",
+    "minutes",
     "rounds",
     "tasks",
     "kills",
     "canaries",
     "cuts",
     "calls",
+    "start_us",
+    "ps_us",
+    "ps_all_us",
+    "show_us",
+    "logs_us",
+    "inbox_us",
+    "status_us",
+    "run_us",
     "broken",
     "lost",
     "wrong",
