@@ -10,7 +10,7 @@ use std::sync::Mutex;
 
 use ringback_sys::form::receipt::{Doubt, Layer};
 use ringback_sys::form::record::{Cause, Phase, Record, Step, Witness};
-use ringback_sys::form::spec::Head;
+use ringback_sys::form::spec::{Head, Size};
 use ringback_sys::keeper::CRASH_POINTS;
 use support::{Order, Task, bearers, cgroups_are_there, code, signal};
 
@@ -30,6 +30,9 @@ struct Story {
     ending: i32,
     points: &'static [&'static str],
 }
+
+/// Who comes by this one is typed a word.
+const TYPED: &str = "keeper.before-typed";
 
 const STORIES: &[Story] = &[
     Story {
@@ -82,6 +85,26 @@ const STORIES: &[Story] = &[
         output: None,
         ending: 3,
         points: &["keeper.before-punch"],
+    },
+    Story {
+        name: "a paused task",
+        script: "echo ran >> RUNS; (sleep 0.2; kill -CONT $$) & kill -STOP $$; exit 6",
+        head: |_| {},
+        stopped: false,
+        in_cgroup: false,
+        output: Some(""),
+        ending: 6,
+        points: &["keeper.before-pause"],
+    },
+    Story {
+        name: "a task with a terminal",
+        script: "echo ran >> RUNS; echo up; read -r word; echo \"got $word\"; exit 2",
+        head: |head| head.pty = Some(Size { columns: 80, rows: 24 }),
+        stopped: false,
+        in_cgroup: false,
+        output: None,
+        ending: 2,
+        points: &["keeper.before-shown", TYPED],
     },
     Story {
         name: "a stubborn task",
@@ -143,6 +166,9 @@ fn tell(story: &Story, first: &str, second: Option<&str>) {
     order.in_cgroup = story.in_cgroup;
     let mut task = order.start();
     let mut points = vec![first];
+    if story.points.contains(&TYPED) {
+        task.send(b"word\r");
+    }
     if story.stopped {
         task.wait_output(|output| output == b"up\n");
         task.stop(50);
@@ -189,6 +215,10 @@ fn check(story: &Story, task: &Task, runs: &Path, points: &[&str]) {
     assert_eq!(ending(&record), story.ending, "{about}");
     if let Some(output) = story.output {
         assert_eq!(task.text(), output, "{about}");
+    }
+    if story.points.contains(&TYPED) {
+        // What is echoed may come before the rest.
+        assert!(task.text().contains("up\r\n") && task.text().ends_with("got word\r\n"), "{about}: {:?}", task.text());
     }
     if story.stopped {
         assert_eq!((record.cause, record.has_receipt), (Cause::Request, true), "{about}");

@@ -129,7 +129,7 @@ fn finished(id: TaskId, number: u64) -> [Record; 4] {
     let asked = Asked {
         name: Some(format!("test {number}")),
         command,
-        cwd: ByteBuf::from("/home/somebody/project"),
+        cwd: ByteBuf::from("/srv/project"),
         grace_ms: 10_000,
         ..Asked::default()
     };

@@ -10,6 +10,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use ringback_host::daemon::CRASH_POINTS as DAEMON_POINTS;
+use ringback_host::wire::task::TerminalSize;
 use ringback_host::wire::{Call, Command, Reply, Request, RunRequest, TaskObject, Until};
 use ringback_sys::keeper::CRASH_POINTS as KEEPER_POINTS;
 use serde_bytes::ByteBuf;
@@ -21,6 +22,10 @@ const AT_ONCE: usize = 3;
 /// Every so many pairs of points are tried in each run of the tests; it shares no divisor with their number.
 const SLICE: usize = 23;
 
+/// The point that is passed only where there is a sink, and the file that it writes into.
+const DELIVERS: &str = "daemon.before-deliver";
+const DELIVERED: &str = "delivered";
+
 /// One story in one home.
 struct Story {
     world: World,
@@ -30,6 +35,8 @@ struct Story {
     ids: RefCell<BTreeMap<&'static str, String>>,
     acknowledged: Cell<u64>,
     keeper_killed: Cell<bool>,
+    /// Ids that are not given any more.
+    removed: RefCell<Vec<String>>,
 }
 
 /// One thing that happens.
@@ -50,6 +57,11 @@ const STEPS: &[(&str, Step)] = &[
         })
     }),
     ("run leaver", |story| story.run("leaver", "setsid sleep 8503 & exit 5", |run| run.leftovers = "kill".into())),
+    ("run paused", |story| story.run("paused", "kill -STOP $$; exit 9", |_| ())),
+    ("run terminal", |story| {
+        let script = "read -r word; echo \"got $word\"; exit 8";
+        story.run("terminal", script, |run| run.pty = Some(TerminalSize { columns: 80, rows: 24 }))
+    }),
     ("run nothing", |story| {
         let argv = Command::Argv(vec![ByteBuf::from("no-such-program-zz")]);
         story.run("nothing", "", |run| run.command = argv)
@@ -59,6 +71,17 @@ const STEPS: &[(&str, Step)] = &[
         let ids = story.id("stubborn").into_iter().collect();
         story.ask(Request::Kill { ids, session: None, grace_ms: Some(20) }).map(drop)
     }),
+    // Said again after a crash, it is one line more that nobody reads.
+    ("type", |story| match story.id("terminal") {
+        Some(id) => story.ask(Request::Send { id, data: ByteBuf::from("word\r"), eof: false }).map(drop),
+        None => Some(()),
+    }),
+    ("wait terminal", |story| story.wait("terminal")),
+    ("continue paused", |story| {
+        let ids = story.id("paused").into_iter().collect();
+        story.ask(Request::Signal { ids, signal: ringback_sys::signals::SIGCONT }).map(drop)
+    }),
+    ("wait paused", |story| story.wait("paused")),
     ("let held go", |story| {
         story.go.release(1);
         story.wait("held")
@@ -72,15 +95,21 @@ const STEPS: &[(&str, Step)] = &[
     ("run and remove", |story| {
         story.run("removed", "true", |_| ())?;
         story.wait("removed")?;
-        let ids = story.ids.borrow_mut().remove("removed").into_iter().collect();
+        let ids: Vec<String> = story.ids.borrow_mut().remove("removed").into_iter().collect();
+        story.removed.borrow_mut().extend(ids.clone());
         story.ask(Request::Remove { ids }).map(drop)
     }),
     ("end the session", |story| story.ask(Request::SessionEnd { session: MINE.into() }).map(drop)),
 ];
 
 impl Story {
-    fn new() -> Self {
+    /// A story in which endings are sent to a sink, too, if one of these points is passed only then.
+    fn new(points: &[&str]) -> Self {
         let world = World::new();
+        if points.contains(&DELIVERS) {
+            let deliver = format!("cat >> {}", world.work(DELIVERED).display());
+            world.configure(&format!("[[sink]]\nexec = ['sh', '-c', '''{deliver}''']\nretry = '50ms'\n"));
+        }
         let go = world.fifo("go");
         Self {
             world,
@@ -89,6 +118,7 @@ impl Story {
             ids: RefCell::default(),
             acknowledged: Cell::default(),
             keeper_killed: Cell::default(),
+            removed: RefCell::default(),
         }
     }
 
@@ -161,7 +191,8 @@ impl Story {
     }
 
     /// What must be true whatever died.
-    fn check(&self, keepers_crash: bool) {
+    fn check(&self, points: &[&str]) {
+        let keepers_crash = points.iter().any(|point| !point.starts_with("daemon."));
         // Whatever still runs is let go, stopped and waited for; then everything must have ended.
         self.go.release(1);
         let session = Some(MINE.to_owned());
@@ -191,6 +222,9 @@ impl Story {
             assert!(self.starts(name) <= 1, "{name} was started twice");
         }
         self.check_notices(&tasks);
+        if points.contains(&DELIVERS) {
+            self.check_deliveries(&tasks);
+        }
         // A folder holds an environment: none is left of a task that is not, or not any more.
         for folder in self.world.folders() {
             let id = folder.file_name().unwrap().to_str().unwrap();
@@ -217,6 +251,10 @@ impl Story {
             ("exited", "leaver") => task.exit_code == Some(5),
             ("exited", "removed") => task.exit_code == Some(0),
             ("start_failed", "nothing") => keepers_crash || task.reason.as_deref() == Some("not_found"),
+            ("exited", "paused") => task.exit_code == Some(9),
+            ("exited", "terminal") => task.exit_code == Some(8),
+            // With daemon and keeper both killed, its terminal is hung up.
+            ("signaled", "terminal") if task.signal.as_deref() == Some("SIGHUP") => keepers_crash,
             // The end of the session reaches what a crash had held up.
             ("killed", _) => task.exit_code.is_none(),
             ("lost", _) => may_be_lost && task.exit_code.is_none(),
@@ -235,7 +273,8 @@ impl Story {
         let output = std::fs::read(&task.output.path).unwrap();
         match name {
             // With all its keepers dead and the daemon killed too, what was in a pipe is gone with it.
-            "quick" | "held" | "split" if keepers_crash => {}
+            "quick" | "held" | "split" | "terminal" if keepers_crash => {}
+            "terminal" => assert!(output.ends_with(b"got word\r\n"), "{}", String::from_utf8_lossy(&output)),
             "quick" => assert_eq!(output, b"quick\n"),
             "held" => assert_eq!(output, b"held\n"),
             "split" => {
@@ -268,6 +307,24 @@ impl Story {
     }
 }
 
+impl Story {
+    /// Whatever nobody has heard of was sent, at least once, and nothing that never was.
+    fn check_deliveries(&self, tasks: &[TaskObject]) {
+        let unheard = match self.ask(Request::Inbox { after: None, wait_ms: None, limit: 1000 }) {
+            Some(Reply::Notices { notices, .. }) => notices,
+            other => panic!("{other:?}"),
+        };
+        let sent = self.world.work(DELIVERED);
+        machine::until_file(&sent, |text| unheard.iter().all(|notice| text.contains(&notice.task.id)));
+        let removed: Vec<String> = self.removed.borrow().clone();
+        for line in std::fs::read_to_string(&sent).unwrap_or_default().lines() {
+            let notice: serde_json::Value = serde_json::from_str(line).unwrap();
+            let known = tasks.iter().map(|task| &task.id).chain(&removed).any(|id| notice["task"] == id.as_str());
+            assert!(known, "{line}");
+        }
+    }
+}
+
 impl Drop for Story {
     fn drop(&mut self) {
         if let Some(mut daemon) = self.daemon.take() {
@@ -279,7 +336,6 @@ impl Drop for Story {
 
 /// Tells one story per list of points, until the time is over; what went wrong, and how many were told.
 fn tell_until(lists: &[Vec<&'static str>], until: Option<Instant>) -> (Vec<String>, usize) {
-    let keepers = |points: &[&str]| points.iter().any(|point| !point.starts_with("daemon."));
     let next = AtomicUsize::new(0);
     let wrong = Mutex::new(Vec::new());
     std::thread::scope(|scope| {
@@ -288,9 +344,9 @@ fn tell_until(lists: &[Vec<&'static str>], until: Option<Instant>) -> (Vec<Strin
                 while until.is_none_or(|until| Instant::now() < until) {
                     let Some(points) = lists.get(next.fetch_add(1, Ordering::Relaxed)) else { return };
                     let told = std::panic::catch_unwind(|| {
-                        let story = Story::new();
+                        let story = Story::new(points);
                         story.tell(points);
-                        story.check(keepers(points));
+                        story.check(points);
                     });
                     if let Err(what) = told {
                         let what = what.downcast_ref::<String>().cloned().unwrap_or_default();

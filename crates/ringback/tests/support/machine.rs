@@ -92,6 +92,26 @@ pub(crate) fn until_removed(folder: &Path) {
     assert!(told == 1 || !folder.exists(), "{} stays", folder.display());
 }
 
+/// Waits until what stands in a file is as wanted; the folder of the file is there.
+#[track_caller]
+pub(crate) fn until_file(path: &Path, wanted: impl Fn(&str) -> bool) {
+    let flags = inotify::CreateFlags::CLOEXEC | inotify::CreateFlags::NONBLOCK;
+    let changes = inotify::init(flags).expect("inotify");
+    let writes = inotify::WatchFlags::CREATE | inotify::WatchFlags::MODIFY;
+    inotify::add_watch(&changes, path.parent().expect("a folder"), writes).expect("a watch");
+    let until = Instant::now() + HANG;
+    loop {
+        let text = fs::read_to_string(path).unwrap_or_default();
+        if wanted(&text) {
+            return;
+        }
+        let Some(patience) = left(until) else { panic!("waited in vain for {}: {text:?}", path.display()) };
+        poll(&mut [PollFd::new(&changes, PollFlags::IN)], Some(&patience)).expect("poll");
+        let mut events = [0; 4096];
+        let _ = rustix::io::read(&changes, &mut events);
+    }
+}
+
 /// Whether a process lives; a zombie does not.
 pub(crate) fn is_alive(pid: Pid) -> bool {
     pidfd_open(pid, PidfdFlags::empty()).is_ok_and(|process| !ended(&process, Duration::ZERO))

@@ -7,14 +7,11 @@ const KEEPER_EFFECTS: [&str; 5] =
     ["ledger.write()", "file::rename(", "file::splice(", "file::punch(", "cgroup::kill()"];
 
 /// Functions of the keeper whose effect needs no point of its own, and why.
-const SHARED: [(&str, &str); 12] = [
+const SHARED: [(&str, &str); 9] = [
     ("begin", "`keeper.locked`, `keeper.before-child` and `keeper.takeover` stand around it"),
     ("set_aside", "whoever looks for the receipt then finds none, as before the stop"),
     ("splice", "`keeper.before-splice` stands before its caller"),
-    ("look_for_pause", "came with paused time, and has no point yet"),
-    ("splice_shown", "came with terminals, and has no point yet"),
-    ("type_in", "came with terminals, and has no point yet"),
-    ("pull", "came with terminals, and has no point yet"),
+    ("pull", "a gap that is noted again is one gap"),
     ("may_write", "a gap that is noted again is one gap"),
     ("fail", "a gap that is noted again is one gap"),
     ("begin_anew", "a keeper that takes over finds the gap named, and makes the file that is not there"),

@@ -4,6 +4,7 @@
 //! parent, so from then on nobody knows.
 
 use super::Keeper;
+use super::crash::crash;
 use crate::raw::{process, time};
 
 impl Keeper {
@@ -24,6 +25,7 @@ impl Keeper {
         } else {
             return;
         }
+        crash!("keeper.before-pause");
         self.ledger.write();
     }
 

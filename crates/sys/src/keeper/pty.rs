@@ -6,6 +6,7 @@
 
 use core::mem::ManuallyDrop;
 
+use super::crash::crash;
 use crate::form::sizes::{ENTRIES_MAX, ENTRY_BYTES, Entry};
 use crate::form::spec::Size;
 use crate::raw::{Errno, Fd, Result, file, poll, process, terminal, time};
@@ -104,6 +105,7 @@ impl Pty {
     }
 
     fn splice_shown(&self) -> Result<usize> {
+        crash!("keeper.before-shown");
         file::splice(&self.master, &self.shown, None, MOVE_MAX)
     }
 
@@ -118,6 +120,7 @@ impl Pty {
     /// Types what is in the FIFO, as much as the terminal takes.
     pub(super) fn type_in(&mut self) {
         let Some(typed) = &self.typed else { return };
+        crash!("keeper.before-typed");
         let mut moved =
             if self.by_copy { self.copy_typed(typed) } else { file::splice(typed, &self.master, None, MOVE_MAX) };
         if moved == Err(Errno::EINVAL) && !self.by_copy {
