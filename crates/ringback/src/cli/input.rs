@@ -31,6 +31,8 @@ pub(super) struct Input {
     chord: Option<Chord>,
     /// Whether anything was read.
     has_read: bool,
+    /// Whether its end was read while there was still something to write. A terminal says it only once.
+    at_end: bool,
     /// Whether an end before the first byte is handed on: `/dev/null` has nothing to say about the task.
     hands_on_empty: bool,
 }
@@ -103,6 +105,7 @@ impl Input {
             step: Step::Over,
             chord: None,
             has_read: false,
+            at_end: false,
             hands_on_empty: true,
         };
         input.step = Step::Starting(input.ask(false)?);
@@ -128,7 +131,7 @@ impl Input {
     /// Our stdin, while the task does not take what was typed: the chord is heard all the same.
     pub(super) fn awaited_besides(&self) -> Option<(BorrowedFd<'_>, For)> {
         match &self.step {
-            Step::Writing { data, .. } if self.chord.is_some() && data.len() < BLOCK_BYTES => {
+            Step::Writing { data, .. } if self.chord.is_some() && !self.at_end && data.len() < BLOCK_BYTES => {
                 Some((self.stdin.as_fd(), For::Read))
             }
             _ => None,
@@ -139,8 +142,14 @@ impl Input {
     pub(super) fn read_besides(&mut self) -> Result<(), Failure> {
         let Step::Writing { pipe, mut data, done } = mem::replace(&mut self.step, Step::Over) else { return Ok(()) };
         let mut more = vec![0; BLOCK_BYTES];
-        let count = self.stdin.read(&mut more)?;
-        more.truncate(count);
+        match self.stdin.read(&mut more) {
+            Ok(count) => {
+                self.at_end = count == 0;
+                more.truncate(count);
+            }
+            Err(error) if may_come_later(&error) => more.clear(),
+            Err(error) => return Err(unreadable(&error)),
+        }
         let is_over = self.chord.as_mut().is_some_and(|chord| chord.take(&mut more));
         data.extend(more);
         self.step = if is_over { Step::Detached } else { Step::Writing { pipe, data, done } };
@@ -168,7 +177,10 @@ impl Input {
                 Err(_) => Step::Over,
             },
             Step::Reading(pipe) => self.read(pipe)?,
-            Step::Writing { pipe, data, done } => write(pipe, data, done),
+            Step::Writing { pipe, data, done } => match write(pipe, data, done) {
+                Step::Reading(pipe) if self.at_end => self.close(pipe)?,
+                step => step,
+            },
             Step::Closing(mut client) => match client.finish() {
                 Ok(None) => Step::Closing(client),
                 Err(ClientError::Gone { .. }) => Step::Closing(self.ask(true)?),
@@ -184,22 +196,23 @@ impl Input {
         let mut data = vec![0; BLOCK_BYTES];
         match self.stdin.read(&mut data) {
             // A pipe that we hold open has no end.
-            Ok(0) if !self.has_read && !self.hands_on_empty => return Ok(Step::Over),
-            Ok(0) => drop(pipe),
+            Ok(0) if !self.has_read && !self.hands_on_empty => Ok(Step::Over),
+            Ok(0) => self.close(pipe),
             Ok(count) => {
                 self.has_read = true;
                 data.truncate(count);
                 let is_over = self.chord.as_mut().is_some_and(|chord| chord.take(&mut data));
                 let step = write(pipe, data, 0);
-                return Ok(if is_over { Step::Detached } else { step });
+                Ok(if is_over { Step::Detached } else { step })
             }
-            Err(error) if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted) => {
-                return Ok(Step::Reading(pipe));
-            }
-            Err(error) => {
-                return Err(Failure::of("io", &error, Some("is stdin something that can be read?".to_owned())));
-            }
+            Err(error) if may_come_later(&error) => Ok(Step::Reading(pipe)),
+            Err(error) => Err(unreadable(&error)),
         }
+    }
+
+    /// Our stdin has ended, and all of it was written.
+    fn close(&self, pipe: File) -> Result<Step, Failure> {
+        drop(pipe);
         Ok(Step::Closing(self.ask(true)?))
     }
 
@@ -209,6 +222,14 @@ impl Input {
         client.begin(Request::Send { id: self.id.clone(), data: ByteBuf::new(), eof })?;
         Ok(client)
     }
+}
+
+fn may_come_later(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted)
+}
+
+fn unreadable(error: &io::Error) -> Failure {
+    Failure::of("io", error, Some("is stdin something that can be read?".to_owned()))
 }
 
 fn write(mut pipe: File, data: Vec<u8>, mut done: usize) -> Step {
@@ -240,6 +261,31 @@ mod tests {
             }
         }
         (own, false)
+    }
+
+    #[test]
+    fn an_end_that_comes_while_the_task_takes_nothing_is_read_once() {
+        let (stdin, typing) = io::pipe().unwrap();
+        let (_task, pipe) = io::pipe().unwrap();
+        let mut input = Input {
+            id: String::new(),
+            session: String::new(),
+            pipe: PathBuf::new(),
+            stdin: File::from(std::os::fd::OwnedFd::from(stdin)),
+            step: Step::Writing { pipe: File::from(std::os::fd::OwnedFd::from(pipe)), data: b"ab".to_vec(), done: 0 },
+            chord: Chord::new(b"\x1d".to_vec()),
+            has_read: true,
+            at_end: false,
+            hands_on_empty: true,
+        };
+        (&typing).write_all(b"c").unwrap();
+        input.read_besides().unwrap();
+        assert!(matches!(&input.step, Step::Writing { data, .. } if data == b"abc"));
+        assert!(input.awaited_besides().is_some());
+        drop(typing);
+        input.read_besides().unwrap();
+        assert!(input.awaited_besides().is_none(), "an end is always there to be read");
+        assert!(matches!(input.awaited(), Some((_, For::Write))));
     }
 
     #[test]

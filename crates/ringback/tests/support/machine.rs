@@ -92,6 +92,16 @@ pub(crate) fn until_removed(folder: &Path) {
     assert!(told == 1 || !folder.exists(), "{} stays", folder.display());
 }
 
+/// Looks again and again until this holds: for what the kernel tells nobody of.
+#[track_caller]
+pub(crate) fn until(what: &str, holds: impl Fn() -> bool) {
+    let until = Instant::now() + HANG;
+    while !holds() {
+        assert!(Instant::now() < until, "waited in vain until {what}");
+        std::thread::yield_now();
+    }
+}
+
 /// Waits until what stands in a file is as wanted; the folder of the file is there.
 #[track_caller]
 pub(crate) fn until_file(path: &Path, wanted: impl Fn(&str) -> bool) {
