@@ -18,6 +18,7 @@ pub mod outcome;
 pub mod report;
 pub mod retention;
 pub mod secret;
+pub mod shape;
 pub mod spec;
 pub mod task;
 pub mod watch;

@@ -86,6 +86,8 @@ pub enum StartError {
     Reboot,
     /// Somebody killed it before its program was executed.
     Killed,
+    /// The sandbox that was asked for could not be put around it.
+    Sandbox,
     /// Something else; the errno says what.
     Other,
 }
@@ -103,6 +105,7 @@ impl StartError {
             Self::TooLong => "too_long",
             Self::Reboot => "reboot",
             Self::Killed => "killed_before_start",
+            Self::Sandbox => "sandbox",
             Self::Other => "start_error",
         }
     }

@@ -48,6 +48,39 @@ pub enum OutputPolicy {
     StopRecording,
 }
 
+/// Where a command may write, and what happens where the kernel cannot keep it from writing elsewhere.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum Sandbox {
+    /// Everywhere that its user may.
+    #[default]
+    None,
+    /// To its output, its own folder for temporary files, and devices that keep nothing; else it is not started.
+    ReadOnly,
+    /// The same, and below its working directory.
+    Directory,
+    /// As [`Sandbox::ReadOnly`]; without a sandbox where there can be none.
+    ReadOnlyIfPossible,
+    /// As [`Sandbox::Directory`]; without a sandbox where there can be none.
+    DirectoryIfPossible,
+}
+
+impl Sandbox {
+    /// The sandbox itself, which is the same whether the command can do without it or not.
+    #[must_use]
+    pub fn mode(self) -> Self {
+        match self {
+            Self::None => Self::None,
+            Self::ReadOnly | Self::ReadOnlyIfPossible => Self::ReadOnly,
+            Self::Directory | Self::DirectoryIfPossible => Self::Directory,
+        }
+    }
+
+    /// Whether the command is started without it where there can be none.
+    pub fn is_optional(self) -> bool {
+        self != self.mode()
+    }
+}
+
 macro_rules! words {
     ($name:ident: $($word:literal = $variant:ident),+) => {
         impl $name {
@@ -75,6 +108,13 @@ macro_rules! words {
 words!(Lease: "awaited" = Awaited, "service" = Service, "detached" = Detached);
 words!(IfRunning: "reuse" = Reuse, "replace" = Replace, "reject" = Reject);
 words!(Leftovers: "keep" = Keep, "kill" = Kill, "wait" = Wait);
+words!(
+    Sandbox: "none" = None,
+    "ro" = ReadOnly,
+    "cwd" = Directory,
+    "ro-if-possible" = ReadOnlyIfPossible,
+    "cwd-if-possible" = DirectoryIfPossible
+);
 words!(OutputPolicy: "head-tail" = HeadTail, "kill" = Kill, "stop-recording" = StopRecording);
 
 /// The longest session name, task name or key, in bytes: they stand in every list and notice.
@@ -101,6 +141,11 @@ mod tests {
             assert_eq!(Lease::parse(word).map(Lease::word), Some(*word));
         }
         assert_eq!(IfRunning::parse("Replace"), None);
+        for word in Sandbox::WORDS {
+            let sandbox = Sandbox::parse(word).unwrap();
+            assert_eq!((sandbox.word(), sandbox.is_optional()), (*word, word.contains("possible")));
+            assert!(word.starts_with(sandbox.mode().word()));
+        }
     }
 
     #[test]

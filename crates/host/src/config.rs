@@ -9,6 +9,7 @@ use std::time::Duration;
 use ringback_core::retention;
 use serde::Deserialize;
 
+use crate::limits::{Limits, LimitsError};
 use crate::quantity::{self, QuantityError};
 use crate::sink::{self, RawSink, Sink};
 
@@ -23,6 +24,8 @@ const PACK_AFTER: Duration = Duration::from_hours(24);
 pub struct Config {
     /// Wall-clock limit of a task that names none.
     pub default_timeout: Option<Duration>,
+    /// How much a task may use that does not say it itself.
+    pub limit: Limits,
     /// How long TERM may take before KILL.
     pub grace: Duration,
     /// Cap of one task's output on disk, bytes; 0 is none.
@@ -79,6 +82,7 @@ impl Default for Config {
     fn default() -> Self {
         Self {
             default_timeout: None,
+            limit: Limits::default(),
             grace: Duration::from_millis(ringback_core::spec::GRACE_MS),
             max_output: ringback_core::spec::OUTPUT_BYTES_MAX,
             free_space_floor: None,
@@ -134,7 +138,7 @@ impl ConfigError {
         match self {
             Self::Read { path, .. } => format!("make {} readable, or move it away to use the defaults", path.display()),
             Self::Invalid { path, .. } => format!(
-                "edit {}, or move it away to use the defaults; known keys: default_timeout, grace, max_output, free_space_floor, \
+                "edit {}, or move it away to use the defaults; known keys: default_timeout, limit, grace, max_output, free_space_floor, \
                  max_running, confined, cgroup, keep, keep_tasks, quota, forget_after, pack_after, shell, stall_after, [[sink]]",
                 path.display()
             ),
@@ -149,6 +153,7 @@ impl ConfigError {
 #[serde(default, deny_unknown_fields)]
 struct Raw {
     default_timeout: Option<String>,
+    limit: Option<String>,
     grace: Option<String>,
     max_output: Option<String>,
     free_space_floor: Option<String>,
@@ -209,6 +214,7 @@ impl Config {
         };
         Ok(Self {
             default_timeout: time("default_timeout", raw.default_timeout)?.filter(|limit| !limit.is_zero()),
+            limit: limits(raw.limit.as_deref(), path)?,
             grace: time("grace", raw.grace)?.unwrap_or(defaults.grace),
             max_output: size("max_output", raw.max_output)?.unwrap_or(defaults.max_output),
             free_space_floor: size("free_space_floor", raw.free_space_floor)?,
@@ -232,6 +238,12 @@ impl Config {
             })?,
         })
     }
+}
+
+fn limits(text: Option<&str>, path: &Path) -> Result<Limits, ConfigError> {
+    let wrong =
+        |error: LimitsError| ConfigError::Value { path: path.to_owned(), key: "limit", message: error.to_string() };
+    text.map_or_else(|| Ok(Limits::default()), |text| Limits::parse(text).map_err(wrong))
 }
 
 /// The parser's message with the line it is about: `unknown field `grce` (line 3)`.
@@ -258,10 +270,11 @@ mod tests {
     fn an_empty_config_is_the_defaults_and_a_full_one_is_read() {
         assert_eq!(check(""), Ok(Config::default()));
         let config = check(
-            "default_timeout = '1h'\ngrace = '3s'\nmax_output = '10MiB'\nfree_space_floor = '2GiB'\nmax_running = 7\nconfined = 'allow'\ncgroup = 'off'\nkeep = '1d'\nkeep_tasks = 9\nquota = '1GiB'\nforget_after = '2d'\npack_after = '0'\nshell = 'bash -e'\nstall_after = '0s'",
+            "default_timeout = '1h'\nlimit = 'mem=2GiB,pids=500'\ngrace = '3s'\nmax_output = '10MiB'\nfree_space_floor = '2GiB'\nmax_running = 7\nconfined = 'allow'\ncgroup = 'off'\nkeep = '1d'\nkeep_tasks = 9\nquota = '1GiB'\nforget_after = '2d'\npack_after = '0'\nshell = 'bash -e'\nstall_after = '0s'",
         );
         let expected = Config {
             default_timeout: Some(Duration::from_hours(1)),
+            limit: Limits { mem_bytes: Some(2 << 30), pids: Some(500), cpu_percent: None },
             grace: Duration::from_secs(3),
             max_output: 10 << 20,
             free_space_floor: Some(2 << 30),
@@ -286,6 +299,8 @@ mod tests {
         assert!(unknown.contains("grce") && unknown.contains("line 2"), "{unknown}");
         let value = check("grace = 'soon'").unwrap_err();
         assert!(value.contains("`grace`") && value.contains("soon"), "{value}");
+        let limit = check("limit = 'mem=lots'").unwrap_err();
+        assert!(limit.contains("`limit`") && limit.contains("mem=512MiB"), "{limit}");
         let choice = check("confined = 'maybe'").unwrap_err();
         assert!(choice.contains("maybe") && choice.contains("line 1"), "{choice}");
     }

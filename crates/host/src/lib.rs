@@ -4,6 +4,8 @@ pub mod client;
 pub mod config;
 pub mod daemon;
 pub mod home;
+pub mod limits;
+pub mod mask;
 pub mod pattern;
 pub mod quantity;
 pub mod sink;

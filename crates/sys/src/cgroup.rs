@@ -24,11 +24,28 @@ const ID_CHARACTERS: usize = 12;
 /// How deep cgroups that a task made in its own are removed.
 const DEPTH_MAX: u32 = 8;
 
+/// What limits a cgroup: the controllers, and the file in which each of them takes a limit (cgroup-v2.rst).
+const CONTROLLERS: [(&str, &str); 3] = [("memory", "memory.max"), ("pids", "pids.max"), ("cpu", "cpu.max")];
+/// What the daemon's own cgroup is called after the home, where it has to leave the one that its tasks' are in.
+const DAEMON: &str = "daemon";
+
 /// The cgroups of one home's tasks.
 #[derive(Clone, Debug)]
 pub struct Cgroups {
     parent: PathBuf,
     prefix: String,
+    controls: Controls,
+}
+
+/// What cgroups can limit.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Controls {
+    /// Memory.
+    pub memory: bool,
+    /// Processes and threads.
+    pub processes: bool,
+    /// CPU time.
+    pub cpu: bool,
 }
 
 impl Cgroups {
@@ -42,14 +59,63 @@ impl Cgroups {
         let meta = fs::metadata(home)?;
         let place = [meta.dev().to_ne_bytes(), meta.ino().to_ne_bytes()].concat();
         let prefix = format!("{NAME_START}{:0HOME_DIGITS$x}-", launch::hash(&place) >> 64);
-        let cgroups = Self { parent, prefix };
+        let mut cgroups = Self { parent, prefix, controls: Controls::default() };
         let probe = cgroups.of_task("000000000000");
         remove(&probe)?;
         fs::DirBuilder::new().mode(0o700).create(&probe)?;
         // A controller of version 1 below it would have other files.
         let listed = fs::read(probe.join("cgroup.procs")).map(drop);
+        cgroups.controls = controls_of(&probe);
         remove(&probe)?;
         listed.map(|()| cgroups)
+    }
+
+    /// Switches on what limits the cgroups of tasks, as far as it is delegated. For the daemon, before it starts anything.
+    ///
+    /// A cgroup with processes in it gives no memory controller to those below, and given others those below could hold
+    /// nobody (cgroup-v2.rst, "No Internal Process Constraint" and "Threads"). So it is done at the root of all, which is
+    /// free of that, or where this process is alone and can move into a cgroup of its own beside the tasks'.
+    pub fn switch_on_limits(&mut self) -> io::Result<()> {
+        let on = self.parent.join("cgroup.subtree_control");
+        let offered = fs::read_to_string(self.parent.join("cgroup.controllers"))?;
+        let wanted = missing_controllers(&offered, &fs::read_to_string(&on)?);
+        // Only the root of all has no type (cgroup-v2.rst, `cgroup.type`).
+        let is_root = !self.parent.join("cgroup.type").exists();
+        if wanted.is_empty() || !(is_root || self.step_aside()?) {
+            return Ok(());
+        }
+        let switched: Vec<&str> =
+            wanted.into_iter().filter(|name| fs::write(&on, format!("+{name}")).is_ok()).collect();
+        let probe = self.of_task("000000000000");
+        fs::DirBuilder::new().mode(0o700).create(&probe)?;
+        let can_hold = fs::read_to_string(probe.join("cgroup.type"))?.trim() == "domain";
+        self.controls = if can_hold { controls_of(&probe) } else { Controls::default() };
+        remove(&probe)?;
+        if !can_hold {
+            // Somebody came in meanwhile.
+            switched.iter().try_for_each(|name| fs::write(&on, format!("-{name}")))?;
+        }
+        Ok(())
+    }
+
+    /// Moves this process into a cgroup of its own, if nobody else is in the one that it is in.
+    ///
+    /// Not in a service of systemd, which could not start it there again while tasks of it live.
+    fn step_aside(&self) -> io::Result<bool> {
+        let is_service = self.parent.extension().is_some_and(|kind| kind == "service");
+        let own = std::process::id().to_string();
+        if is_service || fs::read_to_string(self.parent.join("cgroup.procs"))?.trim() != own {
+            return Ok(false);
+        }
+        let aside = self.of_task(DAEMON);
+        fs::DirBuilder::new().mode(0o700).recursive(true).create(&aside)?;
+        fs::write(aside.join("cgroup.procs"), "0")?;
+        Ok(true)
+    }
+
+    /// What the cgroups of tasks can limit.
+    pub fn controls(&self) -> Controls {
+        self.controls
     }
 
     /// The cgroup of this task.
@@ -74,6 +140,19 @@ impl Cgroups {
         }
         Ok(())
     }
+}
+
+/// Which controllers are offered, and not switched on yet.
+fn missing_controllers(offered: &str, on: &str) -> Vec<&'static str> {
+    let has = |list: &str, name: &str| list.split_ascii_whitespace().any(|word| word == name);
+    let names = CONTROLLERS.iter().map(|(name, _)| *name);
+    names.filter(|name| has(offered, name) && !has(on, name)).collect()
+}
+
+/// What can be limited in this cgroup.
+fn controls_of(path: &Path) -> Controls {
+    let [memory, processes, cpu] = CONTROLLERS.map(|(_, file)| path.join(file).exists());
+    Controls { memory, processes, cpu }
 }
 
 /// Removes the cgroup that `link` in the folder of task `id` leads to, if it is one of ours, there, and empty.
@@ -212,6 +291,12 @@ mod tests {
         std::os::unix::fs::symlink(&elsewhere, &link).unwrap();
         remove_linked(&link, "0123456789ab").unwrap();
         assert!(elsewhere.is_dir());
+    }
+
+    #[test]
+    fn only_what_is_offered_and_not_on_is_switched_on() {
+        assert_eq!(missing_controllers("cpuset cpu io memory pids", "io cpu\n"), ["memory", "pids"]);
+        assert_eq!(missing_controllers("hugetlb\n", ""), Vec::<&str>::new());
     }
 
     #[test]

@@ -27,6 +27,7 @@ pub mod birth;
 pub mod cgroup;
 pub mod launch;
 pub mod process;
+pub mod sandbox;
 mod spawn;
 pub mod terminal;
 

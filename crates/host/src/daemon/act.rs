@@ -202,6 +202,15 @@ impl Daemon {
         }
     }
 
+    /// Deletes what a task with a sandbox has left for the time that it ran.
+    pub(super) fn tidy(&mut self, id: TaskId) {
+        crash_point("daemon.before-tidy");
+        if let Err(error) = folder::delete_temporary(&self.dir(id)) {
+            self.troubles.note(&format!("delete the temporary files of {id}"), &error);
+        }
+        crash_point("daemon.after-tidy");
+    }
+
     /// Deletes the folder of a task that nobody can ask for any more.
     pub(super) fn delete(&mut self, id: TaskId) {
         crash_point("daemon.before-delete");

@@ -5,6 +5,7 @@ use ringback_core::id::TaskId;
 use ringback_sys::process;
 
 use super::error::store_fault;
+use super::hold_back;
 use super::tell::{Say, Tell};
 use super::view::{self, Detail};
 use super::wait::{Wait, What};
@@ -199,6 +200,7 @@ impl Daemon {
                 Ok(cgroups) => cgroups.parent().to_string_lossy().into_owned(),
                 Err(why) => why.clone(),
             },
+            cgroup_limits: hold_back::by_cgroup(self.cgroups.as_ref().ok()),
             troubles: self.troubles.recent.clone(),
         })
     }

@@ -24,6 +24,8 @@ pub const CRASH_POINTS: &[&str] = &[
     "daemon.before-collect",
     "daemon.before-delete",
     "daemon.after-delete",
+    "daemon.before-tidy",
+    "daemon.after-tidy",
     "daemon.before-tell",
     "daemon.after-tell",
 ];

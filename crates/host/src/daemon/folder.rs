@@ -6,12 +6,14 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 
 use ringback_core::id::TaskId;
-use ringback_core::spec::{Leftovers, OutputPolicy};
+use ringback_core::spec::{Leftovers, OutputPolicy, Sandbox};
 use ringback_sys::cgroup;
 use ringback_sys::form::spec::{self, Head, LIMIT_KEEP, LIMITS};
 use ringback_sys::task_files::{self, SpecIn};
 use ringback_sys::{files, task_files::Spec};
 
+use super::hold_back;
+use crate::mask::Mask;
 use crate::store::Asked;
 
 /// What the folder needs beyond what the store keeps.
@@ -34,6 +36,8 @@ pub(super) use ringback_sys::task_files::{FINDINGS, INDEX, OUTPUT, REPORTS, SCRI
 
 /// What a terminal is called whose owner does not say: nearly every program and system knows it.
 const TERM: &str = "xterm-256color";
+/// Where a task with a sandbox has its temporary files; its keeper lets it write there.
+const TEMPORARY: &str = "tmp";
 
 /// The FIFOs that the command writes to.
 pub(super) fn pipes(split: bool) -> &'static [&'static str] {
@@ -70,7 +74,11 @@ pub(super) fn prepare(dir: &Path, about: &About<'_>, private: &Private) -> io::R
     if about.asked.pty.is_some() && !vars.iter().any(|var| var.starts_with(b"TERM=")) {
         set(&mut vars, "TERM", TERM);
     }
-    let head = head(about, private);
+    let sandbox = Sandbox::parse(&about.asked.sandbox).unwrap_or_default();
+    if sandbox != Sandbox::None {
+        set(&mut vars, "TMPDIR", &dir.join(TEMPORARY).to_string_lossy());
+    }
+    let head = Head { tree: hold_back::tree(&about.asked.limit), ..head(about, private) };
     task_files::write_spec(dir, &SpecIn { head, cwd: &about.asked.cwd, args: &args, vars: &vars })
 }
 
@@ -80,6 +88,9 @@ pub(super) fn complete(dir: &Path, asked: &Asked) -> io::Result<()> {
     let reports = asked.progress_fd.then_some(REPORTS);
     for pipe in pipes(asked.split).iter().copied().chain(stdin).chain(reports) {
         unless_there(files::fifo(&dir.join(pipe)))?;
+    }
+    if Sandbox::parse(&asked.sandbox).unwrap_or_default() != Sandbox::None {
+        files::private_dir(&dir.join(TEMPORARY))?;
     }
     task_files::init_requests(dir)?;
     // Last: a record means that everything else is there. One that is there may be a keeper's already.
@@ -102,6 +113,14 @@ pub(super) fn delete(dir: &Path) -> io::Result<()> {
     // One that somebody is in has to stay, and the next daemon looks again.
     let _ = cgroup::remove_linked(&dir.join("cgroup"), id);
     match fs::remove_dir_all(dir) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        other => other,
+    }
+}
+
+/// Deletes what a task with a sandbox has left in its folder for temporary files, and that folder.
+pub(super) fn delete_temporary(dir: &Path) -> io::Result<()> {
+    match fs::remove_dir_all(dir.join(TEMPORARY)) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
         other => other,
     }
@@ -155,6 +174,7 @@ fn head(about: &About<'_>, private: &Private) -> Head {
         Leftovers::Kill => spec::Leftovers::Kill,
         Leftovers::Wait => spec::Leftovers::Wait,
     };
+    let sandbox = Sandbox::parse(&asked.sandbox).unwrap_or_default();
     let policy = OutputPolicy::parse(&asked.output_policy).unwrap_or_default();
     Head {
         task: about.id.bits(),
@@ -176,6 +196,13 @@ fn head(about: &About<'_>, private: &Private) -> Head {
         vars: 0,
         strings: 0,
         free_min: about.free_min,
+        tree: spec::TreeLimits::default(),
+        sandbox: match sandbox.mode() {
+            Sandbox::ReadOnly | Sandbox::ReadOnlyIfPossible => spec::Sandbox::ReadOnly,
+            Sandbox::Directory | Sandbox::DirectoryIfPossible => spec::Sandbox::Directory,
+            Sandbox::None => spec::Sandbox::None,
+        },
+        sandbox_optional: sandbox.is_optional(),
     }
 }
 
@@ -187,10 +214,14 @@ fn set(vars: &mut Vec<Vec<u8>>, key: &str, value: &str) {
 
 /// The last `limit` bytes of an output of `length` bytes; nothing if they cannot be read.
 pub(super) fn tail(dir: &Path, length: u64, limit: usize) -> Vec<u8> {
-    use std::os::unix::fs::FileExt as _;
     let want = usize::try_from(length).map_or(limit, |length| length.min(limit));
-    let mut bytes = vec![0; want];
-    let read = files::open_regular(&dir.join(OUTPUT)).and_then(|file| file.read_at(&mut bytes, length - want as u64));
+    read(dir, &Mask::of_folder(dir), length - want as u64, want)
+}
+
+/// `length` bytes of an output from `from` on, as far as they are there, as agents may read them.
+pub(super) fn read(dir: &Path, mask: &Mask, from: u64, length: usize) -> Vec<u8> {
+    let mut bytes = vec![0; length];
+    let read = files::open_regular(&dir.join(OUTPUT)).and_then(|file| mask.read_at(&file, &mut bytes, from));
     bytes.truncate(read.unwrap_or(0));
     bytes
 }

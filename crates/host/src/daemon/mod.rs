@@ -15,6 +15,7 @@ mod crash;
 mod drive;
 mod error;
 mod folder;
+mod hold_back;
 mod inherited;
 mod live;
 mod outbox;

@@ -11,6 +11,7 @@ use ringback_sys::{files, process};
 use super::Daemon;
 use super::folder::{FINDINGS, INDEX, OUTPUT};
 use super::round::Act;
+use crate::mask::Mask;
 use crate::quantity::millis;
 use crate::store::{Packed, Record, Row, StoreError};
 
@@ -81,7 +82,11 @@ impl Daemon {
         let dir = self.dir(row.id);
         let is_kept = |name| files::open_regular(&dir.join(name)).is_ok();
         let has_more = row.asked.split || row.asked.command.cut || row.asked.pty.is_some() || is_kept(FINDINGS);
-        let small = if has_more { None } else { read_small(&dir) };
+        // Where one of the task's own secrets was printed, it stays beside the spec by which it is known as that.
+        let shows = |(output, _): &(Option<Vec<u8>>, _)| {
+            output.as_ref().is_some_and(|output| Mask::of_folder(&dir).finds_value(output))
+        };
+        let small = if has_more { None } else { read_small(&dir).filter(|small| !shows(small)) };
         let Some((output, index)) = small else {
             self.round.records.push(Record::Pack { id: row.id, packed: None });
             return;

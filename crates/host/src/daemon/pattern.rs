@@ -1,10 +1,13 @@
 //! What an output is searched for: the patterns of a request, compiled, and the port that makes a task ready.
 
+use std::cell::OnceCell;
 use std::net::{IpAddr, Ipv4Addr};
+use std::path::Path;
 
 use regex::bytes::Regex;
 use ringback_core::notice;
 
+use crate::mask::Mask;
 use crate::store::Asked;
 use crate::wire::Fault;
 
@@ -83,22 +86,41 @@ impl Patterns {
     }
 
     /// The first pattern to watch for that this line matches.
-    pub(super) fn watched(&self, offset: u64, line: &[u8]) -> Option<Hit> {
-        self.watch.iter().find_map(|pattern| pattern.hit(offset, line))
+    pub(super) fn watched(&self, offset: u64, line: &[u8], mask: &LazyMask<'_>) -> Option<Hit> {
+        self.watch.iter().find_map(|pattern| pattern.hit(offset, line, mask))
     }
 
     /// Whether this line says that the task is ready.
-    pub(super) fn ready(&self, offset: u64, line: &[u8]) -> Option<Hit> {
-        self.ready.as_ref()?.hit(offset, line)
+    pub(super) fn ready(&self, offset: u64, line: &[u8], mask: &LazyMask<'_>) -> Option<Hit> {
+        self.ready.as_ref()?.hit(offset, line, mask)
+    }
+}
+
+/// What is hidden of the task in this folder, read when a line is to be shown.
+pub(super) struct LazyMask<'a> {
+    folder: Option<&'a Path>,
+    mask: OnceCell<Mask>,
+}
+
+impl<'a> LazyMask<'a> {
+    /// For the task that writes this output.
+    pub(super) fn of_output(output: &'a Path) -> Self {
+        Self { folder: output.parent(), mask: OnceCell::new() }
+    }
+
+    fn get(&self) -> &Mask {
+        self.mask.get_or_init(|| self.folder.map(Mask::of_folder).unwrap_or_default())
     }
 }
 
 impl Pattern {
     /// Held against the line as it is, and as it would stand on a screen: colours are not part of what is meant.
-    fn hit(&self, offset: u64, line: &[u8]) -> Option<Hit> {
+    fn hit(&self, offset: u64, line: &[u8], mask: &LazyMask<'_>) -> Option<Hit> {
         let shown = |line: &[u8]| {
             let at = self.regex.find(line)?.start();
-            Some(notice::quote_line(line, at, LINE_SHOWN_BYTES))
+            let mut line = line.to_vec();
+            mask.get().hide(&mut line);
+            Some(notice::quote_line(&line, at, LINE_SHOWN_BYTES))
         };
         let coloured = || line.contains(&0x1b).then(|| shown(&notice::without_escapes(line))).flatten();
         let line = shown(line).or_else(coloured)?;
@@ -170,10 +192,13 @@ mod tests {
     #[test]
     fn a_line_matches_as_it_is_or_as_it_would_be_seen() {
         let found = patterns(&["^ready in \\d+ ms$", "(?i)error"], None).unwrap();
-        let hit = found.watched(7, b"\x1b[32mready\x1b[0m in \x1b[1m30\x1b[22m ms").unwrap();
+        let mask = LazyMask::of_output(Path::new("/nowhere/output"));
+        let hit = found.watched(7, b"\x1b[32mready\x1b[0m in \x1b[1m30\x1b[22m ms", &mask).unwrap();
         assert_eq!((hit.offset, hit.line.as_str()), (7, "ready in 30 ms"));
-        assert_eq!(found.watched(0, b"an ERROR").unwrap().pattern, "(?i)error");
-        assert_eq!(found.watched(0, b"ready in 30 ms or so"), None);
+        assert_eq!(found.watched(0, b"an ERROR", &mask).unwrap().pattern, "(?i)error");
+        let secret = found.watched(0, b"error: Authorization: Bearer abcdef0123456789", &mask).unwrap();
+        assert_eq!(secret.line, format!("error: Authorization: Bearer {}", "*".repeat(16)));
+        assert_eq!(found.watched(0, b"ready in 30 ms or so", &mask), None);
         assert!(!patterns(&[], None).unwrap().has_any());
     }
 

@@ -10,6 +10,7 @@ use ringback_sys::process;
 
 use super::Daemon;
 use super::tell::{Say, Tell};
+use crate::mask;
 use crate::quantity::duration_text;
 use crate::store::{Asked, Page, Record, Row, StoredReport};
 use crate::wire::{Fault, ProgressObject, Reply};
@@ -108,7 +109,8 @@ impl Daemon {
     pub(super) fn progress(&mut self, row: &Row, elapsed_ms: Option<u64>) -> Option<ProgressObject> {
         if let Some(StoredReport { percent, text }) = &row.watch.report {
             let source = ProgressObject::REPORTED.to_owned();
-            return Some(ProgressObject { percent: *percent, text: text.clone(), source, usual_ms: None });
+            let text = text.as_deref().map(|text| mask::line(text).into_owned());
+            return Some(ProgressObject { percent: *percent, text, source, usual_ms: None });
         }
         self.read_usual();
         let (usual_ms, elapsed_ms) = (self.usual.of(&row.asked)?, elapsed_ms?);

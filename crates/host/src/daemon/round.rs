@@ -14,6 +14,7 @@ use ringback_sys::form::request::Request;
 use ringback_sys::{process, signals};
 
 use super::crash::crash_point;
+use super::hold_back;
 use super::tell::{Say, Tell};
 use super::{Daemon, sight, view};
 use crate::quantity::duration_text;
@@ -58,6 +59,8 @@ pub(super) enum Act {
     Request(TaskId, Request),
     /// Delete the folder of a task that needs none any more, and count what is gone.
     Delete(TaskId, Kept),
+    /// Delete the temporary files of a task whose tree is gone.
+    Tidy(TaskId),
     /// Send a notice to a sink.
     Deliver(Box<OutboxRow>),
     /// Have the report files of an ended task read.
@@ -149,6 +152,7 @@ impl Daemon {
                     self.delete(id);
                     self.prunes.count_gone(gone);
                 }
+                Act::Tidy(id) => self.tidy(id),
                 Act::Deliver(row) => self.deliver(&row),
                 Act::Collect(id) => self.collect(id),
             }
@@ -274,6 +278,9 @@ impl Daemon {
         }
         live.row.disk_bytes = super::folder::ended_bytes(&dir, live.row.asked.split);
         let disk_bytes = live.row.disk_bytes;
+        if hold_back::is_sandboxed(&live.row.asked) {
+            self.round.acts.push(Act::Tidy(id));
+        }
         self.round.records.push(Record::Close { id, facts: changed, disk_bytes });
         self.round.closed.push(id);
     }

@@ -4,7 +4,7 @@ use std::io;
 
 use mio::Token;
 use ringback_core::id::TaskId;
-use ringback_core::spec::{self, IfRunning, Lease, Leftovers, OutputPolicy};
+use ringback_core::spec::{self, IfRunning, Lease, Leftovers, OutputPolicy, Sandbox};
 use ringback_core::watch::{PROGRESS_MAX_MS, PROGRESS_MIN_MS};
 use ringback_sys::process;
 use serde_bytes::ByteBuf;
@@ -14,6 +14,7 @@ use super::ask::check_session;
 use super::crash::crash_point;
 use super::error::store_fault;
 use super::folder::{self, Private};
+use super::hold_back;
 use super::live::Live;
 use super::pattern::Patterns;
 use super::tell::{Say, Tell};
@@ -187,6 +188,9 @@ impl Daemon {
         word("leftovers", &run.leftovers, Leftovers::parse, Leftovers::WORDS)?;
         word("output-policy", &run.output_policy, OutputPolicy::parse, OutputPolicy::WORDS)?;
         word("if-running", &run.if_running, IfRunning::parse, IfRunning::WORDS)?;
+        let limit = run.limit.or(self.config.limit);
+        let sandbox = word("sandbox", &run.sandbox, Sandbox::parse, Sandbox::WORDS)?;
+        hold_back::check(sandbox, &run.cwd, &self.home)?;
         let ms = |duration: std::time::Duration| u64::try_from(duration.as_millis()).unwrap_or(u64::MAX);
         let asked = Asked {
             name: run.name,
@@ -195,6 +199,8 @@ impl Daemon {
             command: stored(&words, script.as_ref().map(|script| script.as_slice())),
             cwd: run.cwd,
             binding,
+            limit,
+            sandbox: sandbox.word().to_owned(),
             wall_ms: run.timeout_ms.or(self.config.default_timeout.map(ms)),
             idle_ms: run.idle_timeout_ms,
             grace_ms: run.grace_ms.unwrap_or_else(|| ms(self.config.grace)),

@@ -5,10 +5,11 @@ use std::path::Path;
 use ringback_core::outcome::{Cause, Evidence, Outcome};
 use ringback_core::task::Sight;
 use ringback_sys::form::receipt::{Doubt, Ended, Entry, Head, Layer};
-use ringback_sys::form::record::{self, GapWhy, Phase, Record, Witness};
+use ringback_sys::form::record::{self, By, GapWhy, Held, Phase, Record, Witness};
 use ringback_sys::{identity, signals, task_files};
 
-use crate::store::{Facts, StoredOutcome, row::start_error};
+use crate::mask;
+use crate::store::{Facts, StoredHeld, StoredOutcome, row::start_error};
 use crate::wire::task::{LeftoverObject, ObservedObject, ReceiptObject, SurvivorObject, UsageObject};
 
 /// The reason of a receipt that cannot say whether everybody is gone, because the keeper that could have said it died.
@@ -68,6 +69,7 @@ pub(super) fn refresh(facts: &mut Facts, dir: &Path, record: &Record) {
     if record.phase != Phase::New && record.started_wall_ms > 0 && record.main.pid > 0 {
         facts.started_ms = Some(record.started_wall_ms);
         facts.pid = Some(record.main.pid);
+        facts.held = Some(held(record));
     }
     if record.ended_wall_ms > 0 {
         facts.ended_ms = Some(record.ended_wall_ms);
@@ -97,6 +99,25 @@ pub(super) fn refresh(facts: &mut Facts, dir: &Path, record: &Record) {
     }
 }
 
+/// What holds the command back, by the word of its keeper.
+pub(super) fn held(record: &Record) -> StoredHeld {
+    let word = |by| match by {
+        By::Nobody => None,
+        By::Cgroup => Some("cgroup".to_owned()),
+        By::Rlimit => Some("rlimit".to_owned()),
+    };
+    let Held { memory, processes, cpu, landlock_abi, sandboxed, sandbox_errno } = record.held;
+    StoredHeld {
+        mem_by: word(memory),
+        pids_by: word(processes),
+        cpu_by: word(cpu),
+        oom_kills: record.oom_kills,
+        landlock_abi: landlock_abi.into(),
+        sandboxed,
+        sandbox_errno,
+    }
+}
+
 /// What is missing from the output.
 pub(super) fn gaps(record: &Record) -> Vec<(u64, u64, String)> {
     let known = (record.gaps_count as usize).min(record.gaps.len());
@@ -115,7 +136,7 @@ fn leftovers(record: &Record) -> Vec<LeftoverObject> {
     let name = |left: &record::Leftover| {
         let alive = identity::is_alive(left.who);
         let line = alive.then(|| identity::command_line(left.who.pid).ok().flatten()).flatten();
-        line.unwrap_or_else(|| comm(&left.comm))
+        line.map_or_else(|| comm(&left.comm), |line| mask::line(&line).into_owned())
     };
     record.leftovers[..known].iter().map(|left| LeftoverObject { pid: left.who.pid, command: name(left) }).collect()
 }

@@ -1,17 +1,16 @@
 //! Notices of a task that runs: what a session reads when something was seen.
 
 use std::fs;
-use std::os::unix::fs::FileExt as _;
 use std::path::Path;
 
 use ringback_core::id::TaskId;
 use ringback_core::notice::{self, Kind};
 use ringback_core::watch::Say;
-use ringback_sys::{files, process};
+use ringback_sys::process;
 
-use super::folder::OUTPUT;
 use super::pattern::Hit;
-use super::{Daemon, view};
+use super::{Daemon, folder, view};
+use crate::mask::{self, Mask};
 use crate::quantity::duration_text;
 use crate::store::{NoticeIn, NoticeRow, Record, Row};
 use crate::wire::{ProgressObject, Sighting, Span};
@@ -55,7 +54,7 @@ impl Daemon {
             };
             let far = self.how_far(id);
             let Some(live) = self.lives.get(&id) else { return };
-            let (text, sighting) = words(&live.row, &dir, one, older.as_ref(), &far);
+            let (text, sighting) = words(&live.row, &dir, one, older.as_ref(), &mask::line(&far));
             let notice = NoticeIn {
                 id,
                 session: live.row.session.clone(),
@@ -174,9 +173,8 @@ fn which(row: &Row) -> String {
 /// The end of these bytes as quoted data, from the beginning of a line on, and what is left out before it.
 fn quote(dir: &Path, delta: Span, limit: u64) -> (String, Option<Span>) {
     let mut from = delta.from.max(delta.to.saturating_sub(limit));
-    let mut bytes = vec![0; usize::try_from(delta.to - from).unwrap_or(0)];
-    let read = files::open_regular(&dir.join(OUTPUT)).and_then(|file| file.read_at(&mut bytes, from));
-    bytes.truncate(read.unwrap_or(0));
+    let length = usize::try_from(delta.to - from).unwrap_or(0);
+    let mut bytes = folder::read(dir, &Mask::of_folder(dir), from, length);
     let whole_line = bytes.iter().position(|byte| *byte == b'\n').map(|at| at + 1).filter(|at| *at < bytes.len());
     if let Some(at) = whole_line.filter(|_| from > delta.from) {
         bytes.drain(..at);
@@ -188,5 +186,5 @@ fn quote(dir: &Path, delta: Span, limit: u64) -> (String, Option<Span>) {
 }
 
 fn stderr_bytes(row: &Row, dir: &Path) -> Option<u64> {
-    row.asked.split.then(|| fs::metadata(dir.join(super::folder::STREAMS[1])).map_or(0, |meta| meta.len()))
+    row.asked.split.then(|| fs::metadata(dir.join(folder::STREAMS[1])).map_or(0, |meta| meta.len()))
 }

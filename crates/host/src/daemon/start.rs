@@ -99,7 +99,12 @@ fn cgroups(home: &Home, wanted: Cgroup) -> Result<Cgroups, String> {
     // Called into being by a command of a task we are not a part of that task. Where we cannot leave, its keeper spares us.
     let _ = cgroup::leave_task();
     match wanted {
-        Cgroup::Auto => Cgroups::find(home.root()).map_err(|error| error.to_string()),
+        Cgroup::Auto => {
+            let mut cgroups = Cgroups::find(home.root()).map_err(|error| error.to_string())?;
+            // What cannot be switched on limits nothing, and each task says so.
+            let _ = cgroups.switch_on_limits();
+            Ok(cgroups)
+        }
         Cgroup::Off => Err("switched off by the config".to_owned()),
     }
 }

@@ -113,7 +113,12 @@ impl Daemon {
         self.round.acts.retain(|act| match act {
             Act::Launch(other) => *other != id,
             Act::Press(_, stop) => stop.cause != Cause::Replaced,
-            Act::TakeOver(_) | Act::Request(..) | Act::Delete(..) | Act::Deliver(_) | Act::Collect(_) => true,
+            Act::TakeOver(_)
+            | Act::Request(..)
+            | Act::Delete(..)
+            | Act::Tidy(_)
+            | Act::Deliver(_)
+            | Act::Collect(_) => true,
         });
         self.delete(id);
         let effects = self.board.forget(id);

@@ -10,7 +10,8 @@ use ringback_sys::{identity, process, signals};
 use serde_bytes::ByteBuf;
 
 use super::folder::{INDEX, OUTPUT, SCRIPT, STREAMS, pipes};
-use super::{sight, terminal};
+use super::{hold_back, sight, terminal};
+use crate::mask;
 use crate::store::{Facts, Row, StoredCommand};
 use crate::wire::task::{CommandObject, OutputObject, Packed, SCHEMA, TaskObject, TimeoutsObject};
 
@@ -20,7 +21,7 @@ const DISPLAY_CHARS_MAX: usize = 200;
 /// How much of a task to show.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Detail {
-    /// What stands in the row.
+    /// What stands in the row. It goes to whoever lists or is told, so what looks like a secret in the command is starred.
     Brief,
     /// Also what has to be read from the folder.
     Full,
@@ -62,11 +63,19 @@ pub(super) fn task(row: &Row, dir: &Path, record: Option<&Record>, detail: Detai
         stderr_path: asked.split.then(|| shown(&dir.join(STREAMS[1]))),
         ..TaskObject::default()
     };
+    let mut held = None;
     match (&row.facts, record) {
-        (Some(facts), _) => ended(&mut object, facts, row.live, dir),
-        (None, Some(record)) => running(&mut object, record, dir),
+        (Some(facts), _) => {
+            held.clone_from(&facts.held);
+            ended(&mut object, facts, row.live, dir);
+        }
+        (None, Some(record)) => {
+            running(&mut object, record, dir);
+            held = object.started_at.as_ref().map(|_| sight::held(record));
+        }
         (None, None) => {}
     }
+    (object.limits, object.sandbox) = hold_back::objects(asked, held.as_ref());
     object
 }
 
@@ -147,11 +156,13 @@ fn command(stored: &StoredCommand, dir: &Path, detail: Detail) -> CommandObject 
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     let Some(script) = &stored.script else {
         let argv: Vec<String> = stored.words.iter().map(|word| text(word)).collect();
+        let argv = if detail == Detail::Full { argv } else { mask::words(argv) };
         return CommandObject { argv: Some(argv), display: display(stored), ..CommandObject::default() };
     };
     let whole = (stored.cut && detail == Detail::Full).then(|| fs::read(dir.join(SCRIPT)).ok()).flatten();
+    let script = text(whole.as_deref().unwrap_or(script));
     CommandObject {
-        script: Some(text(whole.as_deref().unwrap_or(script))),
+        script: Some(if detail == Detail::Full { script } else { mask::line(&script).into_owned() }),
         shell: Some(stored.words.iter().map(|word| text(word)).collect::<Vec<_>>().join(" ")),
         display: display(stored),
         ..CommandObject::default()
@@ -174,6 +185,8 @@ pub(super) fn display(stored: &StoredCommand) -> String {
         Some(script) => first_line(&String::from_utf8_lossy(script)),
         None => quoted(&stored.words),
     };
+    // Whatever is cut off it: a list of tasks is read by agents.
+    let whole = mask::line(&whole);
     let line: String = whole.chars().map(|c| if c.is_control() { ' ' } else { c }).take(DISPLAY_CHARS_MAX).collect();
     if line.chars().count() < whole.chars().count() { line + "…" } else { line }
 }

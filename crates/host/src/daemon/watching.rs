@@ -18,7 +18,7 @@ use ringback_sys::growth::Changed;
 use ringback_sys::{files, port, process};
 
 use super::folder::OUTPUT;
-use super::pattern::{Hit, Patterns};
+use super::pattern::{Hit, LazyMask, Patterns};
 use super::sighted::Seen;
 use super::{Daemon, sight};
 use crate::quantity::millis;
@@ -119,7 +119,7 @@ impl Watching {
         let gaps = record.map(sight::gaps).unwrap_or_default();
         self.searched_ms = now_ms;
         let Ok(file) = files::open_regular(output) else { return 0 };
-        let mut piece = vec![0; PIECE_BYTES];
+        let (mut piece, mask) = (vec![0; PIECE_BYTES], LazyMask::of_output(output));
         loop {
             if let Some((_, to, _)) = gaps.iter().find(|(from, to, _)| (*from..*to).contains(&self.lines.next())) {
                 self.lines.skip_to(*to);
@@ -132,7 +132,7 @@ impl Watching {
                 break;
             }
             left -= count as u64;
-            self.hold(now_ms, seen, |lines, look| lines.push(&piece[..count], look));
+            self.hold(now_ms, seen, &mask, |lines, look| lines.push(&piece[..count], look));
             self.unfinished_at_ms = self.lines.is_waiting().then_some(now_ms + UNFINISHED_MS);
         }
         if left == 0 {
@@ -142,9 +142,10 @@ impl Watching {
     }
 
     /// Searches the unfinished line as it is.
-    fn search_unfinished(&mut self, seen: &mut Vec<Seen>) {
+    fn search_unfinished(&mut self, output: &Path, seen: &mut Vec<Seen>) {
         self.unfinished_at_ms = None;
-        self.hold(process::monotonic_ms(), seen, |lines, look| lines.flush(look));
+        let mask = LazyMask::of_output(output);
+        self.hold(process::monotonic_ms(), seen, &mask, |lines, look| lines.flush(look));
     }
 
     /// Holds the lines that `cut` gives against the patterns.
@@ -152,12 +153,13 @@ impl Watching {
         &mut self,
         now_ms: u64,
         seen: &mut Vec<Seen>,
+        mask: &LazyMask<'_>,
         cut: impl FnOnce(&mut Lines, &mut ringback_core::lines::Look<'_>),
     ) {
         let Self { watch, patterns, lines, last, start_ms, .. } = self;
         let mut look = |offset: u64, line: &[u8]| {
-            let ready = if watch.stand().ready { None } else { patterns.ready(offset, line) };
-            let (is_ready, hit) = (ready.is_some(), patterns.watched(offset, line));
+            let ready = if watch.stand().ready { None } else { patterns.ready(offset, line, mask) };
+            let (is_ready, hit) = (ready.is_some(), patterns.watched(offset, line, mask));
             if let Some(hit) = ready.filter(|_| watch.ready()) {
                 seen.push(Seen::Ready { hit, after_ms: now_ms.saturating_sub(*start_ms) });
             }
@@ -313,7 +315,7 @@ impl Daemon {
             }
         }
         if is_due(watching.unfinished_at_ms) {
-            watching.search_unfinished(&mut seen);
+            watching.search_unfinished(&output, &mut seen);
         }
         if is_due(watching.port_at_ms) {
             watching.look_at_port(&record, now_ms, &mut seen);
@@ -359,7 +361,7 @@ impl Daemon {
         watching.lines.skip_to(skipped);
         let mut seen = Vec::new();
         watching.search(&output, record, end, LAST_BYTES_MAX, &mut seen);
-        watching.search_unfinished(&mut seen);
+        watching.search_unfinished(&output, &mut seen);
         if let Some(say) = watching.watch.end(process::monotonic_ms()) {
             seen.push(Seen::Due(say, watching.last.clone()));
         }

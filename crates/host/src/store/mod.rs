@@ -20,7 +20,7 @@ pub use inbox::NoticeRow;
 pub use open::VERSION;
 pub use outbox::{OUTBOX_MAX, OutboxRow, Post};
 pub use read::{Found, Page};
-pub use row::{Asked, Facts, Row, StoredCommand, StoredOutcome, StoredReport, StoredStop, StoredWatch};
+pub use row::{Asked, Facts, Row, StoredCommand, StoredHeld, StoredOutcome, StoredReport, StoredStop, StoredWatch};
 pub use sessions::{LeaseRow, WatchRow};
 pub use write::{Ack, NoticeIn, Record};
 

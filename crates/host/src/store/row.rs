@@ -8,6 +8,7 @@ use ringback_sys::form::record::Step;
 use serde::{Deserialize, Serialize};
 use serde_bytes::ByteBuf;
 
+use crate::limits::Limits;
 use crate::wire::task::{LeftoverObject, ReceiptObject, TerminalSize, UsageObject};
 
 /// One task.
@@ -56,6 +57,10 @@ pub struct Asked {
     pub cwd: ByteBuf,
     /// Opaque JSON of the caller, as text.
     pub binding: Option<String>,
+    /// How much the whole tree may use.
+    pub limit: Limits,
+    /// Where it may write; empty is everywhere.
+    pub sandbox: String,
     /// Wall-clock limit, milliseconds.
     pub wall_ms: Option<u64>,
     /// Silence limit, milliseconds.
@@ -130,6 +135,28 @@ pub struct Facts {
     pub usage: Option<UsageObject>,
     /// How long it was stopped, milliseconds, if that was seen from start to end.
     pub paused_ms: Option<u64>,
+    /// What held it back; nothing if it never started.
+    pub held: Option<StoredHeld>,
+}
+
+/// What held a command back: what limited its tree (`cgroup`, `rlimit` or nothing), and its sandbox.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct StoredHeld {
+    /// Memory.
+    pub mem_by: Option<String>,
+    /// Processes.
+    pub pids_by: Option<String>,
+    /// CPU time.
+    pub cpu_by: Option<String>,
+    /// How many of its processes the kernel has killed for want of memory.
+    pub oom_kills: u32,
+    /// The version of Landlock that was put on it, 0 for none.
+    pub landlock_abi: u32,
+    /// Whether that is the whole sandbox that was asked for.
+    pub sandboxed: bool,
+    /// Why it is not.
+    pub sandbox_errno: i32,
 }
 
 /// The outcome, as stored: words and numbers of the contract.
@@ -298,6 +325,7 @@ pub fn start_error(step: Step, errno: i32) -> StartError {
         (Step::Exec, 8) => StartError::Format,
         // The keeper's word for a child that was gone before it came to its program.
         (Step::Fork, 4) => StartError::Killed,
+        (Step::Sandbox, _) => StartError::Sandbox,
         (_, 7) => StartError::TooLong,
         (_, 11 | 12 | 23 | 24) => StartError::Resources,
         (Step::Stdio, _) => StartError::Stdio,

@@ -239,6 +239,8 @@ pub struct StatusObject {
     pub trees: String,
     /// Where their cgroups are, or why they have none.
     pub trees_note: String,
+    /// What of `mem`, `pids` and `cpu` a cgroup limits for new tasks.
+    pub cgroup_limits: Vec<String>,
     /// What went wrong since the start, newest last (bounded).
     pub troubles: Vec<String>,
 }

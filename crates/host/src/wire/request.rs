@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 use serde_bytes::ByteBuf;
 
 use super::task::TerminalSize;
+use crate::limits::Limits;
 
 /// One frame from a client: who speaks, and what is asked.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -247,6 +248,10 @@ pub struct RunRequest {
     pub nice: i32,
     /// Soft resource limits by number; empty leaves them as they are.
     pub limits: Vec<u64>,
+    /// How much the whole tree may use.
+    pub limit: Limits,
+    /// Where it may write: `none`, `ro`, `cwd`, `ro-if-possible` or `cwd-if-possible`; empty is `none`.
+    pub sandbox: String,
     /// Wall-clock limit, milliseconds.
     pub timeout_ms: Option<u64>,
     /// Silence limit, milliseconds.

@@ -61,6 +61,10 @@ pub struct TaskObject {
     pub binding: Option<Value>,
     /// The limits in force.
     pub timeouts: TimeoutsObject,
+    /// How much the whole tree may use, where that was limited.
+    pub limits: Option<LimitsObject>,
+    /// Where it may write, where that was limited.
+    pub sandbox: Option<SandboxObject>,
     /// Where the output is.
     pub output: OutputObject,
     /// The present size of its terminal, where it has one.
@@ -150,6 +154,65 @@ pub struct TimeoutsObject {
     pub idle_ms: Option<u64>,
     /// From TERM to KILL.
     pub grace_ms: u64,
+}
+
+/// How much a tree may use. In each limit `by` says what holds it once it has started: `cgroup` the whole tree, `rlimit` each
+/// process (memory) or all processes of the user (processes), and nothing if nothing holds it.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct LimitsObject {
+    /// Memory.
+    pub mem: Option<MemLimitObject>,
+    /// Processes and threads.
+    pub pids: Option<PidsLimitObject>,
+    /// CPU time.
+    pub cpu: Option<CpuLimitObject>,
+}
+
+/// A limit of memory.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct MemLimitObject {
+    /// How much.
+    pub bytes: u64,
+    /// What holds it.
+    pub by: Option<String>,
+    /// How many of its processes the kernel has killed for want of memory, where its cgroup counts them.
+    pub oom_kills: Option<u32>,
+}
+
+/// A limit of processes and threads.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct PidsLimitObject {
+    /// How many.
+    pub max: u64,
+    /// What holds it.
+    pub by: Option<String>,
+}
+
+/// A limit of CPU time.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct CpuLimitObject {
+    /// Hundredths of one processor.
+    pub percent: u64,
+    /// What holds it.
+    pub by: Option<String>,
+}
+
+/// A sandbox.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct SandboxObject {
+    /// `ro` or `cwd`.
+    pub mode: String,
+    /// Whether all of it was in force before the command's first instruction; nothing before it has started.
+    pub enforced: Option<bool>,
+    /// The version of Landlock that was put on it.
+    pub landlock_abi: Option<u32>,
+    /// Why it is not enforced.
+    pub reason: Option<String>,
 }
 
 /// The output on disk.

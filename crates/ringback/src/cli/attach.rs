@@ -95,7 +95,7 @@ fn look(door: Door, client: Client, task: &TaskObject, types: bool) -> Done {
     let interrupt = follow::catch_interrupt()?;
     let rendered = io::stdout().is_terminal() && !door.json;
     let choice = Choice { raw: !rendered, rendered, events: door.json.then(|| task.id.clone()), ..Choice::default() };
-    let from = match Output::open(task)? {
+    let from = match Output::open_raw(task)? {
         Some(output) => output.tail_start(LINES, output.len()?)?,
         None => 0,
     };
@@ -160,7 +160,7 @@ impl Visit<'_> {
         let chord = Chord::new(std::mem::take(&mut self.keys));
         let mut input = if self.types { Some(Input::of_viewer(self.task, &session, chord)?) } else { None };
         let mut follow = Follow::start(client, self.task)?;
-        let mut output = Output::open(self.task)?;
+        let mut output = Output::open_raw(self.task)?;
         let mut at = self.arrive(output.as_mut(), &mut sizer)?;
         loop {
             self.copy(&mut output, &mut at)?;
@@ -221,7 +221,7 @@ impl Visit<'_> {
     /// Shows what has come since.
     fn copy(&mut self, output: &mut Option<Output>, at: &mut u64) -> Result<(), Failure> {
         if output.is_none() {
-            *output = Output::open(self.task)?;
+            *output = Output::open_raw(self.task)?;
         }
         let Some(output) = output else { return Ok(()) };
         let end = output.len()?;

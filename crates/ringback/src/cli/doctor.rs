@@ -10,6 +10,7 @@ use clap::Args;
 use ringback_host::client::{Client, ClientError};
 use ringback_host::config::{Cgroup, Config, Confined};
 use ringback_host::home::Home;
+use ringback_host::limits::Limits;
 use ringback_host::quantity::size_text;
 use ringback_host::wire::{Caller, Reply, Request, StatusObject, VERSION};
 use ringback_sys::cgroup::Cgroups;
@@ -23,6 +24,7 @@ use super::door::{self, Door, caller};
 use crate::explain::{Done, Failure};
 use crate::render::clean;
 use crate::render::count::count;
+use crate::render::held;
 use crate::render::json::document;
 use crate::render::style::Tone;
 
@@ -86,7 +88,7 @@ impl Doctor {
             }
             Err(error) => checks.push(Check::fail("home", error.into())),
         }
-        checks.extend([confinement(), exits(), login(), descriptors(), program()]);
+        checks.extend([confinement(), exits(), login(), descriptors(), landlock(), program()]);
         let failed = checks.iter().any(|check| check.verdict == Verdict::Fail);
         if door.json {
             door::document(&document(json!({ "ok": !failed, "version": VERSION, "checks": checks })))?;
@@ -192,7 +194,7 @@ fn daemon(home: &Home) -> Vec<Check> {
     match asked {
         Ok(Reply::Status(status)) => {
             let trees = trees(&status.trees, &status.trees_note);
-            vec![version(&status), keeper(&status), trees, troubles(&status)]
+            vec![version(&status), keeper(&status), trees, limits(&status.cgroup_limits), troubles(&status)]
         }
         Ok(_) => vec![Check::fail("daemon", door::unexpected())],
         Err(ClientError::NoDaemon { .. }) => {
@@ -313,6 +315,23 @@ fn descriptors() -> Check {
     } else {
         Check::ok("descriptors", text)
     }
+}
+
+fn landlock() -> Check {
+    match ringback_sys::sandbox::landlock() {
+        Ok(abi) => Check::ok("landlock", format!("version {abi}: `run --sandbox` keeps a command from writing")),
+        Err(lack) => Check::ok("landlock", format!("`run --sandbox` is refused: {lack}")),
+    }
+}
+
+/// What holds the limits of `run --limit`.
+fn limits(by_cgroup: &[String]) -> Check {
+    let all = Limits { mem_bytes: Some(1), pids: Some(1), cpu_percent: Some(1) };
+    let text = held::foreseen(&all, by_cgroup, process::limited_processes().is_some());
+    Check::ok(
+        "limits",
+        text.unwrap_or_else(|| "memory, processes and CPU time of a whole tree, by its cgroup".to_owned()),
+    )
 }
 
 fn program() -> Check {

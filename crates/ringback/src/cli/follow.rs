@@ -130,7 +130,7 @@ pub(super) fn copy(
     printer: &mut Printer<'_>,
 ) -> Result<(), Failure> {
     if output.is_none() {
-        *output = Output::open(task)?;
+        *output = if printer.choice().masked { Output::open(task)? } else { Output::open_raw(task)? };
     }
     let Some(output) = output else { return Ok(()) };
     let (end, labels) = (output.len()?, printer.choice().needs_index());

@@ -47,8 +47,8 @@ const TAIL_LINES_MAX: u64 = 1 << 20;
 /// Print the output of a task
 ///
 /// On a terminal and with --rendered: what a person would have seen, without colours and redraws, equal lines in a row as
-/// one. Into a pipe and with --raw: bytes as they were written. Bytes that were not kept are marked with their exact range;
-/// with --raw the mark goes to stderr. Lines are counted in the raw output, whatever is printed of them, and keep their
+/// one. Into a pipe: bytes as they were written, but for what looks like a secret, of which each byte is a star; only with
+/// --raw it is there. Bytes that were not kept are marked with their exact range; with --raw the mark goes to stderr. Lines are counted in the raw output, whatever is printed of them, and keep their
 /// numbers while the task runs.
 #[derive(Debug, Args)]
 pub(crate) struct Logs {
@@ -132,7 +132,7 @@ impl Logs {
             return Ok(0);
         }
         let choice = Choice { rendered: self.is_rendered(door), ..self.choice(&task)? };
-        let mut output = Output::open(&task)?;
+        let mut output = if self.raw { Output::open_raw(&task)? } else { Output::open(&task)? };
         if self.follow {
             let from = output.as_mut().map_or(Ok(0), |output| self.start(output, &choice, output.len()?))?;
             let choice = Choice { events: door.json.then(|| task.id.clone()), ..choice };
@@ -227,7 +227,7 @@ impl Logs {
             ));
         }
         let (grep, lines, timestamps, raw) = (self.grep.clone(), self.lines, self.timestamps, self.raw);
-        Ok(Choice { only, grep, lines, timestamps, raw, ..Choice::default() })
+        Ok(Choice { only, grep, lines, timestamps, raw, masked: !raw, ..Choice::default() })
     }
 
     /// The byte from which on there is something to choose from.

@@ -14,6 +14,7 @@ mod doctor;
 pub(crate) mod door;
 mod doubt;
 mod follow;
+mod hold_back;
 mod hook;
 mod inbox;
 mod input;

@@ -26,6 +26,8 @@ pub(super) struct Choice {
     pub(super) timestamps: bool,
     /// Exactly the bytes: gaps are told on stderr.
     pub(super) raw: bool,
+    /// Secrets are starred.
+    pub(super) masked: bool,
     /// One JSON document per line, for the task of this id.
     pub(super) events: Option<String>,
     /// Each line as a person would have seen it, for a terminal that must come to no harm.

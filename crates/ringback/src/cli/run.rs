@@ -15,6 +15,7 @@ use ringback_sys::signals::SignalFd;
 
 use super::door::{self, Door};
 use super::doubt::Doubt;
+use super::hold_back::HoldBack;
 use super::{attach, follow, value, wait};
 use crate::explain::{Done, Failure};
 use crate::render::{clean, json, task as render};
@@ -72,6 +73,8 @@ pub(crate) struct Run {
     /// Whom TERM is sent to at a stop or a limit; after the grace all that is left is killed
     #[arg(long, value_enum, default_value_t, value_name = "WHOM")]
     term: Term,
+    #[command(flatten)]
+    hold_back: HoldBack,
     /// Make stdin a pipe for `ringback send` instead of /dev/null; with -f it is fed from here
     #[arg(long)]
     stdin: bool,
@@ -221,6 +224,9 @@ impl Run {
         // Looked up while the daemon works.
         let problem = doubt.problem();
         let Reply::Task { task, existing } = client.answer()? else { return Err(door::unexpected()) };
+        if interrupt.is_some() {
+            self.hold_back.warn(door, &mut client, &task);
+        }
         if let (Some((message, hint)), true) = (&problem, interrupt.is_some()) {
             door.warn(message, hint);
         }
@@ -229,6 +235,7 @@ impl Run {
             Some(interrupt) => wait::until_end(door, client, &task, &interrupt),
             None => {
                 say_started(door, &task, existing, problem.is_some())?;
+                self.hold_back.warn(door, &mut client, &task);
                 self.warn_of_same_name(door, &mut client, &task);
                 if let Some((message, hint)) = problem {
                     door.warn(&message, &hint);
@@ -258,7 +265,7 @@ impl Run {
             let hint = Some("pass -C a folder that exists".to_owned());
             Failure::new("cwd", format!("cannot tell the current folder: {error}"), hint)
         })?;
-        Ok(RunRequest {
+        let mut request = RunRequest {
             name: self.name.clone(),
             session: String::new(),
             timeout_ms: self.timeout.map(millis),
@@ -282,7 +289,9 @@ impl Run {
             watch_literal: self.watch_literal.clone(),
             ready: self.ready.clone(),
             ..captured
-        })
+        };
+        self.hold_back.put(&mut request);
+        Ok(request)
     }
 
     fn command(&self) -> Result<Command, Failure> {
@@ -328,7 +337,7 @@ fn script_text(script: &OsStr) -> Result<Vec<u8>, Failure> {
     Ok(text)
 }
 
-fn word(choice: &impl ValueEnum) -> String {
+pub(super) fn word(choice: &impl ValueEnum) -> String {
     choice.to_possible_value().map(|value| value.get_name().to_owned()).unwrap_or_default()
 }
 
@@ -441,8 +450,14 @@ mod tests {
             "tcp:80",
             "-e",
             "A=b",
+            "--limit",
+            "mem=1MiB,cpu=50%",
+            "--sandbox",
+            "cwd-if-possible",
             "true",
         ]);
+        assert_eq!((all.limit.mem_bytes, all.limit.pids, all.limit.cpu_percent), (Some(1 << 20), None, Some(50)));
+        assert_eq!(all.sandbox, "cwd-if-possible");
         assert_eq!((all.progress_ms, all.progress_max_ms), (Some(1_000), Some(5_000)));
         assert_eq!((all.watch.join(","), all.ready.as_deref()), ("error,warning".to_owned(), Some("tcp:80")));
         assert_eq!(

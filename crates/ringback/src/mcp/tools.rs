@@ -114,6 +114,8 @@ fn run_input() -> Value {
         "stdin": {"type": "boolean", "description": "open for send"},
         "pty": {"type": ["boolean", "string"], "description": "a terminal, 80x24 or e.g. 120x40; send types into it"},
         "split": {"type": "boolean", "description": "label stdout and stderr"},
+        "limit": {"type": "string", "description": "e.g. mem=2G,pids=200,cpu=50%"},
+        "sandbox": {"enum": ["none", "ro", "cwd"], "description": "where it may write"},
         "max_output": {"type": "string", "description": "disk cap, e.g. 1GiB"},
         "output_policy": {"enum": ["head-tail", "kill", "stop-recording"], "description": "at the cap"},
         "ready": {"type": "string", "description": "regex of a line, or tcp:PORT; noticed, and for wait"},

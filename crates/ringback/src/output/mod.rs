@@ -2,6 +2,7 @@
 
 mod digest;
 mod marks;
+mod masked;
 mod modes;
 mod picture;
 pub(crate) mod progress;

@@ -8,6 +8,7 @@ use std::io::{self, BufReader, Read as _};
 use std::path::{Path, PathBuf};
 
 use jiff::Timestamp;
+use ringback_host::mask::Mask;
 use ringback_host::wire::TaskObject;
 use ringback_render::Options;
 use ringback_render::junit::{self, ReportError};
@@ -17,6 +18,7 @@ use ringback_render::scan::Scanner;
 use ringback_sys::{files, process, task_files};
 
 use super::digest::pieces;
+use super::masked::Masked;
 
 /// Most files that are read for one task; Surefire writes one for each class.
 const REPORTS_MAX: usize = 200;
@@ -111,6 +113,7 @@ fn as_they_are(task: &TaskObject, mentions: &[Mention]) -> Vec<ReportFile> {
     for place in PLACES {
         expand(folder, place, &mut usual);
     }
+    let mask = Path::new(&task.output.path).parent().map(Mask::of_folder).unwrap_or_default();
     paths.extend(usual.into_iter().map(|path| (path, false)));
     let (mut reports, mut seen) = (Vec::new(), Vec::new());
     for (path, is_named) in paths {
@@ -119,7 +122,7 @@ fn as_they_are(task: &TaskObject, mentions: &[Mention]) -> Vec<ReportFile> {
             continue;
         }
         let name = path.strip_prefix(folder).unwrap_or(&path).display().to_string();
-        reports.extend(read(&real, name, &window, is_named));
+        reports.extend(read(&real, name, &window, is_named, &mask));
         seen.push(real);
     }
     reports
@@ -134,11 +137,17 @@ fn window(task: &TaskObject) -> Option<std::ops::RangeInclusive<i64>> {
 }
 
 /// Reads one file, if it was written in this time. Of one that the output names and that is newer that is said.
-fn read(path: &Path, name: String, window: &std::ops::RangeInclusive<i64>, is_named: bool) -> Option<ReportFile> {
+fn read(
+    path: &Path,
+    name: String,
+    window: &std::ops::RangeInclusive<i64>,
+    is_named: bool,
+    mask: &Mask,
+) -> Option<ReportFile> {
     let file = files::open_foreign(path).ok()?;
     let written_ms = written_ms(&file)?;
     let report = match () {
-        () if window.contains(&written_ms) => junit::read(BufReader::new(file)),
+        () if window.contains(&written_ms) => junit::read(Masked::new(BufReader::new(file), mask)),
         () if is_named && written_ms > *window.end() => (Findings::default(), Some(ReportError::Overwritten)),
         () => return None,
     };

@@ -4,6 +4,7 @@ pub(crate) mod age;
 pub(crate) mod clean;
 pub(crate) mod count;
 pub(crate) mod headline;
+pub(crate) mod held;
 pub(crate) mod json;
 pub(crate) mod receipt;
 pub(crate) mod style;

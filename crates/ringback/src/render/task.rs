@@ -7,9 +7,9 @@ use ringback_host::quantity::{duration_text, size_text};
 use ringback_host::wire::{ProgressObject, TaskObject};
 
 use super::age::ago;
-use super::clean;
 use super::style::{Style, Tone};
 use super::table::{Cell, table};
+use super::{clean, held};
 
 /// Longest words of progress in a table.
 const PROGRESS_CHARS: usize = 24;
@@ -47,7 +47,13 @@ pub(crate) fn verdict(task: &TaskObject) -> String {
         "exited" => format!("FAILED exit {}{after}", task.exit_code.unwrap_or(-1)),
         "signaled" => {
             let core = if task.core_dumped { ", core dumped" } else { "" };
-            let oom = if reason == "oom" { ", out of memory" } else { "" };
+            let limit = task.limits.as_ref().and_then(|limits| limits.mem.as_ref());
+            let at_limit = limit.filter(|mem| mem.oom_kills.is_some_and(|kills| kills > 0));
+            let oom = match (reason, at_limit) {
+                ("oom", Some(mem)) => format!(", out of memory (its limit is {})", size_text(mem.bytes)),
+                ("oom", None) => ", out of memory".to_owned(),
+                _ => String::new(),
+            };
             format!("FAILED killed by {}{oom}{core}{after}", task.signal.as_deref().unwrap_or("a signal"))
         }
         "timed_out" => {
@@ -87,6 +93,7 @@ fn start_failure(task: &TaskObject) -> String {
         Some("cwd_missing") => format!("folder {} is missing or cannot be entered", clean::line(&task.cwd)),
         Some("exec_format") => "the file is not a program (is its first line missing?)".to_owned(),
         Some("too_long") => "arguments and environment are too long".to_owned(),
+        Some("sandbox") => "its sandbox could not be put around it".to_owned(),
         Some("resources") => "the machine had no process, memory or descriptor to give".to_owned(),
         Some("reboot") => "the machine went down before its turn".to_owned(),
         Some(other) => clean::line(&other.replace('_', " ")),
@@ -198,7 +205,9 @@ pub(crate) fn page(task: &TaskObject, now: Timestamp, style: Style) -> String {
     fact("session", &format!("{} ({})", clean::line(&task.session), clean::line(&task.lease)));
     fact("key", &task.key.as_deref().map(clean::line).unwrap_or_default());
     fact("binding", &task.binding.as_ref().map(|binding| clean::short(&binding.to_string(), 200)).unwrap_or_default());
-    fact("limits", &limits_line(task));
+    fact("timeouts", &timeouts_line(task));
+    fact("limits", &held::limits_line(task));
+    fact("sandbox", &clean::line(&held::sandbox_line(task)));
     fact("created", &format!("{} ({})", task.created_at, ago(&task.created_at, now)));
     let started = task.started_at.as_deref().map(|at| format!("{at} ({})", ago(at, now)));
     fact("started", &started.unwrap_or_default());
@@ -223,7 +232,7 @@ pub(crate) fn page(task: &TaskObject, now: Timestamp, style: Style) -> String {
     out
 }
 
-fn limits_line(task: &TaskObject) -> String {
+fn timeouts_line(task: &TaskObject) -> String {
     let wall = task.timeouts.wall_ms.map(|ms| format!("{} in all, ", duration_text(ms)));
     let idle = task.timeouts.idle_ms.map(|ms| format!("{} of silence, ", duration_text(ms)));
     let limits: String = wall.into_iter().chain(idle).collect();

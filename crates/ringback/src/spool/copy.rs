@@ -9,6 +9,8 @@ use std::io::{self, Write as _};
 use std::os::unix::fs::FileExt as _;
 use std::path::PathBuf;
 
+use ringback_host::mask::Mask;
+
 use super::desk::Desk;
 
 /// How much of an output's end stands in the record, bytes.
@@ -86,8 +88,10 @@ impl Copy {
         let Some(from) = &self.from else { return Ok(String::new()) };
         let start = end.saturating_sub(TAIL_BYTES_MAX as u64);
         let mut bytes = vec![0; usize::try_from(end - start).unwrap_or(TAIL_BYTES_MAX)];
-        from.read_exact_at(&mut bytes, start)?;
-        Ok(tail_text(&bytes, start > 0))
+        // The tail goes into the record, which the agent reads; the copy is as raw as the output.
+        let mask = self.source.parent().map(Mask::of_folder).unwrap_or_default();
+        let count = mask.read_at(from, &mut bytes, start)?;
+        Ok(tail_text(&bytes[..count], start > 0))
     }
 
     /// What a predecessor has copied is not copied again, unless it cannot be a beginning of this output.

@@ -233,3 +233,40 @@ fn inbox_is_read_by_cursor() {
     assert_eq!(told.verdict(), "nothing unheard");
     assert!(agent.unheard().is_empty());
 }
+
+#[test]
+fn secrets_of_a_task_are_starred_in_every_answer() {
+    let home = Home::new();
+    let mut agent = Agent::start(&home);
+    let run = json!({"command": "echo value $DEPLOY_TOKEN; echo ok", "env": {"DEPLOY_TOKEN": "abcd1234efgh"}});
+    let told = agent.call("run", run);
+    assert_eq!(told.fields["tail"], "| value ************\n| ok");
+    let id = told.id();
+    for arguments in
+        [json!({}), json!({"offset": 0}), json!({"tail": 5}), json!({"grep": "value"}), json!({"lines": "1:1"})]
+    {
+        let mut arguments = arguments;
+        arguments["id"] = json!(id);
+        let text = agent.call("output", arguments.clone()).fields["tail"].as_str().unwrap().to_owned();
+        assert!(text.contains("value ************") && !text.contains("abcd1234efgh"), "{arguments}: {text}");
+    }
+    let within = agent.call("output", json!({"id": id, "offset": 10}));
+    assert_eq!(within.fields["tail"], "| ********\n| ok", "offsets are those of the raw output");
+}
+
+#[test]
+fn a_task_says_what_of_its_limits_does_not_hold() {
+    if let Err(lack) = ringback_sys::sandbox::landlock() {
+        return eprintln!("no sandbox here: {lack}");
+    }
+    let home = Home::new();
+    let mut agent = Agent::start(&home);
+    let told = agent.call("run", json!({"command": "true", "limit": "cpu=50%", "sandbox": "ro"}));
+    let shown = home.cli(&["show", &told.id(), "--json"]);
+    let (cpu, sandbox) = (&shown["limits"]["cpu"], &shown["sandbox"]);
+    assert_eq!((&cpu["percent"], &sandbox["mode"], &sandbox["enforced"]), (&50.into(), &"ro".into(), &true.into()));
+    let loose = told.fields.get("not_enforced").and_then(|text| text.as_str()).unwrap_or_default();
+    assert_eq!(loose.contains("cpu 50%"), cpu["by"].is_null(), "{told:?}");
+    let wrong = agent.call("run", json!({"command": "true", "limit": "disk=1G"}));
+    assert!(format!("{wrong:?}").contains("mem=SIZE"), "{wrong:?}");
+}

@@ -44,7 +44,12 @@ type Step = fn(&Story) -> Option<()>;
 
 /// What happens, in order. A step that the daemon's death cut off is not asked again, unless asking again is the same.
 const STEPS: &[(&str, Step)] = &[
-    ("run quick", |story| story.run("quick", "echo quick; exit 3", |_| ())),
+    ("run quick", |story| {
+        story.run("quick", "echo quick; exit 3", |run| {
+            let folder = story.world.work("").into_os_string().into_encoded_bytes();
+            (run.cwd, run.sandbox) = (ByteBuf::from(folder), "cwd-if-possible".into());
+        })
+    }),
     ("run stubborn", |story| {
         story.run("stubborn", "setsid sleep 8501 & trap '' TERM; while :; do sleep 8502; done", |run| {
             run.grace_ms = Some(50);

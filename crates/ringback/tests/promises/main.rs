@@ -14,12 +14,14 @@ mod cgroups;
 mod findings;
 mod held_pipes;
 mod hidden;
+mod hold_back;
 mod limits;
 mod timeouts;
 mod trees;
 
 mod bounds;
 mod bytes;
+mod masks;
 mod private;
 
 mod confined;

@@ -16,6 +16,7 @@ const LAYERS: [(&str, &[&str]); 5] = [
     (
         "host",
         &[
+            "aho-corasick",
             "bytesize",
             "humantime",
             "jiff",

@@ -93,6 +93,38 @@ pub enum Step {
     Fork = 4,
     /// Reading the spec.
     Spec = 5,
+    /// Putting the command into its sandbox.
+    Sandbox = 6,
+}
+
+/// What holds a limit of a tree.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+#[repr(u8)]
+pub enum By {
+    /// Nothing: it is no limit.
+    #[default]
+    Nobody = 0,
+    /// The task's cgroup: it is the limit of the whole tree.
+    Cgroup = 1,
+    /// A resource limit (setrlimit(2)): of each process, or of all processes of the user.
+    Rlimit = 2,
+}
+
+/// What holds the command back, from its first instruction on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub struct Held {
+    /// What limits memory.
+    pub memory: By,
+    /// What limits processes.
+    pub processes: By,
+    /// What limits CPU time.
+    pub cpu: By,
+    /// The version of Landlock that was put on the command; 0 if none was.
+    pub landlock_abi: u8,
+    /// Whether that is the whole sandbox that was asked for.
+    pub sandboxed: bool,
+    /// Why it is not.
+    pub sandbox_errno: i32,
 }
 
 /// A process that cannot be mistaken for another one of the same number, within one boot.
@@ -211,6 +243,10 @@ pub struct Record {
     pub paused_ms: u64,
     /// `CLOCK_MONOTONIC` of the stop that is not over, 0 if there is none.
     pub stopped_mono_ms: u64,
+    /// What holds the command back. (Keepers before this field held nothing back.)
+    pub held: Held,
+    /// How many processes of the tree the kernel has killed for want of memory, by the count of its cgroup.
+    pub oom_kills: u32,
 }
 
 impl Record {
@@ -263,6 +299,12 @@ impl Record {
         }
         w.u64(self.paused_ms);
         w.u64(self.stopped_mono_ms);
+        let Held { memory, processes, cpu, landlock_abi, sandboxed, sandbox_errno } = self.held;
+        for byte in [memory as u8, processes as u8, cpu as u8, landlock_abi, u8::from(sandboxed)] {
+            w.u8(byte);
+        }
+        w.i32(sandbox_errno);
+        w.u32(self.oom_kills);
         debug_assert!(!w.overflowed());
         let crc = crc32c(&slot[4..]);
         slot[..4].copy_from_slice(&crc.to_le_bytes());
@@ -311,6 +353,14 @@ impl Record {
         [record.stop_over, record.oom, record.pauses_seen] = r.take::<3>().map(|b| b != 0);
         record.paused_ms = r.u64();
         record.stopped_mono_ms = r.u64();
+        let held = &mut record.held;
+        for by in [&mut held.memory, &mut held.processes, &mut held.cpu] {
+            *by = By::of(r.u8())?;
+        }
+        held.landlock_abi = r.u8();
+        held.sandboxed = r.u8() != 0;
+        held.sandbox_errno = r.i32();
+        record.oom_kills = r.u32();
         (!r.short()).then_some(record)
     }
 
@@ -349,7 +399,8 @@ pub(crate) use from_byte;
 from_byte!(Phase: New, Started, StartFailed, Ended, Closed);
 from_byte!(Cause: None, Wall, Idle, Request, SessionEnd, OutputLimit, Replaced);
 from_byte!(Witness: None, Parent, Pidfd, Daemon, Zombie);
-from_byte!(Step: None, Cwd, Exec, Stdio, Fork, Spec);
+from_byte!(Step: None, Cwd, Exec, Stdio, Fork, Spec, Sandbox);
+from_byte!(By: Nobody, Cgroup, Rlimit);
 from_byte!(GapWhy: OutputLimit, NoSpace, Io, Truncated, Removed);
 
 #[cfg(test)]
@@ -362,6 +413,9 @@ mod tests {
         (record.stop_over, record.oom, record.pauses_seen) = (true, true, true);
         (record.paused_ms, record.stopped_mono_ms) = (5, u64::MAX);
         record.leftovers[3].who.pid = 77;
+        (record.held.memory, record.held.processes, record.held.cpu) = (By::Rlimit, By::Cgroup, By::Nobody);
+        (record.held.landlock_abi, record.held.sandboxed, record.held.sandbox_errno) = (7, true, 5);
+        record.oom_kills = 2;
         record.gaps[7] = Gap { from: 1, to: 9, why: GapWhy::NoSpace };
         record.stream_gaps[1][1] = Gap { from: 2, to: 8, why: GapWhy::Truncated };
         record

@@ -32,6 +32,34 @@ pub enum Leftovers {
 
 from_byte!(Leftovers: Keep, Kill, Wait);
 
+/// Where the command may write. What it may read stays as it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+#[repr(u8)]
+pub enum Sandbox {
+    /// Everywhere that its user may.
+    #[default]
+    None = 0,
+    /// To its own output, to `tmp` in its folder, and to devices that keep nothing.
+    ReadOnly = 1,
+    /// The same, and below its working directory.
+    Directory = 2,
+}
+
+from_byte!(Sandbox: None, ReadOnly, Directory);
+
+/// How much a tree may use. In each field 0 is no limit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub struct TreeLimits {
+    /// Memory of the whole tree, bytes; where no cgroup counts that, private writable memory of each process.
+    pub memory: u64,
+    /// Processes and threads of the whole tree.
+    pub processes: u64,
+    /// Where no cgroup counts them: processes and threads of the user in all (`RLIMIT_NPROC`); 0 where that is no limit.
+    pub processes_of_user: u64,
+    /// CPU time, hundredths of one processor.
+    pub cpu_percent: u64,
+}
+
 /// The descriptor to which a command reports its progress, if the FIFO `progress` is in its folder: the highest with one
 /// digit, which is all that a POSIX shell redirects to.
 pub const PROGRESS_FD: i32 = 9;
@@ -81,6 +109,12 @@ pub struct Head {
     /// stdio is a pseudo-terminal of this size, whose master the keeper finds as its own stdin. (Specs before this field
     /// have zeros here, which is none.)
     pub pty: Option<Size>,
+    /// How much the tree may use. (In specs before this field nothing is limited; so with the next two.)
+    pub tree: TreeLimits,
+    /// Where the command may write.
+    pub sandbox: Sandbox,
+    /// Where the kernel has no sandbox, or only a part of it, the command runs all the same.
+    pub sandbox_optional: bool,
 }
 
 /// How large a terminal is, in characters.
@@ -122,6 +156,9 @@ impl Default for Head {
             stop_at_output_max: false,
             free_min: 0,
             pty: None,
+            tree: TreeLimits::default(),
+            sandbox: Sandbox::None,
+            sandbox_optional: false,
         }
     }
 }
@@ -153,6 +190,12 @@ impl Head {
         w.u16(columns);
         w.u16(rows);
         w.u8(u8::from(self.stop_at_output_max));
+        let TreeLimits { memory, processes, processes_of_user, cpu_percent } = self.tree;
+        for n in [memory, processes, processes_of_user, cpu_percent] {
+            w.u64(n);
+        }
+        w.u8(self.sandbox as u8);
+        w.u8(u8::from(self.sandbox_optional));
         let crc = crc32c(&head[4..]);
         head[..4].copy_from_slice(&crc.to_le_bytes());
         head
@@ -177,6 +220,10 @@ impl Head {
         let (args, vars, strings, free_min) = (r.u32(), r.u32(), r.u64(), r.u64());
         let pty = Size::new(r.u16(), r.u16());
         let stop_at_output_max = r.u8() != 0;
+        let tree = TreeLimits { memory: r.u64(), processes: r.u64(), processes_of_user: r.u64(), cpu_percent: r.u64() };
+        // A sandbox that is not known here must not be left away.
+        let sandbox = Sandbox::of(r.u8())?;
+        let sandbox_optional = r.u8() != 0;
         Some(Self {
             task,
             leftovers,
@@ -197,6 +244,9 @@ impl Head {
             stop_at_output_max,
             free_min,
             pty,
+            tree,
+            sandbox,
+            sandbox_optional,
         })
     }
 }
@@ -209,6 +259,9 @@ mod tests {
     fn a_head_comes_back_as_it_went_and_one_without_a_terminal_has_none() {
         let plain = Head { task: 7, stdin: true, grace_ms: 3, args: 2, ..Head::default() };
         assert_eq!(Head::decode(&plain.encode()), Some(plain));
+        let tree = TreeLimits { memory: 1, processes: 2, processes_of_user: 3, cpu_percent: 4 };
+        let held = Head { tree, sandbox: Sandbox::Directory, sandbox_optional: true, ..plain };
+        assert_eq!(Head::decode(&held.encode()), Some(held));
         let terminal = Head { pty: Size::new(120, 40), ..plain };
         assert_eq!(Head::decode(&terminal.encode()), Some(terminal));
         assert_eq!((Size::new(0, 24), Size::new(80, 0)), (None, None));

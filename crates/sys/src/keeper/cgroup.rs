@@ -47,6 +47,42 @@ pub(super) fn enter() -> Result<()> {
     file::write(&processes, b"0").map(drop)
 }
 
+/// Writes numbers into one of its files, with a space between; an error where its controller is not on.
+pub(super) fn set(path: &CStr, numbers: &[u64]) -> Result<()> {
+    let mut text = [0; NUMBERS_BYTES];
+    let text = written(&mut text, numbers).ok_or(Errno::EINVAL)?;
+    let limit = file::open(path, file::flag::WRONLY)?;
+    file::write(&limit, text).map(drop)
+}
+
+/// Room for two numbers.
+const NUMBERS_BYTES: usize = 48;
+
+/// The numbers as text, in the end of the buffer.
+fn written<'a>(buffer: &'a mut [u8; NUMBERS_BYTES], numbers: &[u64]) -> Option<&'a [u8]> {
+    let mut at = buffer.len();
+    let mut put = |buffer: &mut [u8; NUMBERS_BYTES], byte: u8| {
+        at = at.checked_sub(1)?;
+        *buffer.get_mut(at)? = byte;
+        Some(at)
+    };
+    let mut start = 0;
+    for (place, &number) in numbers.iter().enumerate().rev() {
+        let mut rest = number;
+        loop {
+            start = put(buffer, *b"0123456789".get((rest % 10) as usize)?)?;
+            rest /= 10;
+            if rest == 0 {
+                break;
+            }
+        }
+        if place > 0 {
+            put(buffer, b' ')?;
+        }
+    }
+    buffer.get(start..)
+}
+
 /// Kills everybody in it at once, with those who are being forked (`cgroup.kill`, Linux 5.14).
 pub(super) fn kill() -> Result<()> {
     let kill = file::open(c"cgroup/cgroup.kill", file::flag::WRONLY)?;
@@ -146,6 +182,13 @@ fn remove_below(directory: &Fd, depth: u32) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn numbers_are_written_as_the_kernel_reads_them() {
+        let text = |numbers: &[u64]| String::from_utf8(written(&mut [0; _], numbers).unwrap().to_vec()).unwrap();
+        assert_eq!((text(&[0]), text(&[50_000, 100_000])), ("0".to_owned(), "50000 100000".to_owned()));
+        assert_eq!(text(&[u64::MAX, u64::MAX]), "18446744073709551615 18446744073709551615");
+    }
 
     #[test]
     fn a_key_is_not_a_part_of_another_key() {

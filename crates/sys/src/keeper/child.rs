@@ -5,11 +5,12 @@
 use super::cgroup;
 use super::crash::crash;
 use super::exec;
+use super::hold_back;
 use super::ledger::Ledger;
 use super::procfs;
 use super::pty;
 use super::spec_file::Spec;
-use crate::form::record::{Phase, Record, Step, Who};
+use crate::form::record::{By, Held, Phase, Record, Step, Who};
 use crate::form::spec::{LIMIT_KEEP, PROGRESS_FD};
 use crate::raw::memory::Mapping;
 use crate::raw::{Errno, Fd, Result, file, process, signal, time};
@@ -23,8 +24,10 @@ struct Plan<'a> {
     ledger: &'a Ledger,
     /// The child was not born in the task's cgroup, and has to go there itself.
     enter: bool,
+    /// What the cgroup limits.
+    held: Held,
     /// A byte in it says that it could not; whoever reads it sees its end when the child is through.
-    held: &'a Fd,
+    through: &'a Fd,
     /// The free place and the arguments, for a script without `#!`.
     pointers: *mut usize,
 }
@@ -34,15 +37,16 @@ struct Plan<'a> {
 pub(super) fn start(spec: &mut Spec, ledger: &Ledger, made: bool) -> Result<bool> {
     let stack = Mapping::scratch(STACK_BYTES)?;
     let pointers = spec.pointers_mut().as_mut_ptr();
-    let (ended, held) = file::pipe()?;
-    let mut plan = Plan { spec, ledger, enter: false, held: &held, pointers };
+    let (ended, through) = file::pipe()?;
+    let held = if made { hold_back::limit_cgroup(&spec.head.tree) } else { Held::default() };
+    let mut plan = Plan { spec, ledger, enter: false, held, through: &through, pointers };
     let cgroup = if made { cgroup::open().ok() } else { None };
     let born = cgroup.is_some_and(|cgroup| process::vfork_into(&cgroup, run, &plan, &stack).is_ok());
     if !born {
         plan.enter = made;
         process::vfork(run, &plan, &stack)?;
     }
-    drop(held);
+    drop(through);
     // The kernel has let us go on only now that the child is through. An emulator of another machine's programs may do
     // a plain fork(2) instead; the child's end of this pipe is closed when it is through, in any case.
     let refused = loop {
@@ -61,16 +65,18 @@ extern "C" fn run(plan: *const ()) -> ! {
     // SAFETY: `start` gave the address of a plan that lives until this child has executed a program or is gone.
     let plan = unsafe { &*plan.cast::<Plan<'_>>() };
     process::new_session();
+    let mut held = plan.held;
     if plan.enter && cgroup::enter().is_err() {
-        let _ = file::write(plan.held, &[1]);
+        let _ = file::write(plan.through, &[1]);
+        (held.memory, held.processes, held.cpu) = (By::Nobody, By::Nobody, By::Nobody);
     }
-    if let Err((step, error)) = prepare(plan.spec) {
+    if let Err((step, error)) = prepare(plan.spec, &mut held) {
         fail(plan.ledger, &plan.ledger.record, step, error);
     }
     crash!("child.before-started");
     // The gate: from here on the task counts as started, whatever dies. The lock is also ours until execve(2) closes
     // it, so nobody can read the record between "not started" and this write.
-    let record = plan.ledger.write_as_next(started(&plan.ledger.record));
+    let record = plan.ledger.write_as_next(Record { held, ..started(&plan.ledger.record) });
     crash!("child.after-started");
     set_limits(plan.spec);
     signal::set_mask(0);
@@ -79,13 +85,16 @@ extern "C" fn run(plan: *const ()) -> ! {
     fail(plan.ledger, &record, Step::Exec, error)
 }
 
-fn prepare(spec: &Spec) -> core::result::Result<(), (Step, Errno)> {
+fn prepare(spec: &Spec, held: &mut Held) -> core::result::Result<(), (Step, Errno)> {
     stdio(spec).map_err(|error| (Step::Stdio, error))?;
     progress().map_err(|error| (Step::Stdio, error))?;
+    let folder = hold_back::own_folder(&spec.head).map_err(|error| (Step::Sandbox, error))?;
     process::change_directory(spec.directory()).map_err(|error| (Step::Cwd, error))?;
     process::set_umask(spec.head.umask);
     process::set_nice(spec.head.nice);
-    Ok(())
+    hold_back::limit_process(&spec.head.tree, held);
+    // Last, as it cannot be undone: what comes after writes to what is open already.
+    hold_back::enter_sandbox(&spec.head, folder.as_ref(), held).map_err(|error| (Step::Sandbox, error))
 }
 
 /// The output ends are opened for reading too: then the pipe has a reader even when the keeper is dead, and the task

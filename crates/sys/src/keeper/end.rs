@@ -39,6 +39,9 @@ impl Keeper {
         record.ended_mono_ms = time::mono_ms();
         // SIGKILL (9) that is none of ours may be the kernel's, for want of memory.
         record.oom = status & 0x7f == 9 && record.cause == Cause::None && oom::killed(record, self.hold.in_cgroup);
+        if self.hold.in_cgroup {
+            record.oom_kills = u32::try_from(cgroup::oom_kills()).unwrap_or(u32::MAX);
+        }
         let ended_ms = record.ended_mono_ms;
         self.end_pause(ended_ms);
         self.tell_at_ms = ended_ms + DRAIN_MS;

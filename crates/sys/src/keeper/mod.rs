@@ -11,6 +11,7 @@ mod crash;
 mod end;
 mod exec;
 mod gaps;
+mod hold_back;
 mod ledger;
 mod members;
 mod news;

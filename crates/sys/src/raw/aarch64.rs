@@ -111,9 +111,13 @@ pub(super) mod nr {
     pub(crate) const WAIT4: usize = 260;
     pub(crate) const PRLIMIT64: usize = 261;
     pub(crate) const RENAMEAT2: usize = 276;
+    pub(crate) const SECCOMP: usize = 277;
     pub(crate) const STATX: usize = 291;
     pub(crate) const PIDFD_SEND_SIGNAL: usize = 424;
     pub(crate) const PIDFD_OPEN: usize = 434;
     pub(crate) const CLONE3: usize = 435;
     pub(crate) const CLOSE_RANGE: usize = 436;
+    pub(crate) const LANDLOCK_CREATE_RULESET: usize = 444;
+    pub(crate) const LANDLOCK_ADD_RULE: usize = 445;
+    pub(crate) const LANDLOCK_RESTRICT_SELF: usize = 446;
 }

@@ -24,5 +24,6 @@ impl Errno {
     pub(crate) const EPIPE: Self = Self(32);
     pub(crate) const ENOSPC: Self = Self(28);
     pub(crate) const ENOSYS: Self = Self(38);
+    pub(crate) const EOPNOTSUPP: Self = Self(95);
     pub(crate) const EDQUOT: Self = Self(122);
 }

@@ -14,6 +14,7 @@
 mod arch;
 mod errno;
 pub(crate) mod file;
+pub(crate) mod landlock;
 pub(crate) mod memory;
 pub(crate) mod poll;
 pub(crate) mod process;

@@ -89,5 +89,9 @@ pub(super) mod nr {
         PIDFD_OPEN = SYS_pidfd_open,
         CLONE3 = SYS_clone3,
         CLOSE_RANGE = SYS_close_range,
+        SECCOMP = SYS_seccomp,
+        LANDLOCK_CREATE_RULESET = SYS_landlock_create_ruleset,
+        LANDLOCK_ADD_RULE = SYS_landlock_add_rule,
+        LANDLOCK_RESTRICT_SELF = SYS_landlock_restrict_self,
     );
 }

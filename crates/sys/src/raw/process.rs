@@ -273,3 +273,13 @@ pub(crate) fn set_limit(resource: usize, soft: u64) {
         let _ = unsafe { call(nr::PRLIMIT64, [0, resource, pair.as_ptr() as usize, 0]) };
     }
 }
+
+/// Lowers a resource limit of this process, the hard one too, so that its own program cannot take it back (prlimit(2)).
+pub(crate) fn lower_limit(resource: usize, limit: u64) -> Result<()> {
+    let mut pair = [0_u64; 2];
+    // SAFETY: the pair (`struct rlimit64`) lives until the call is over.
+    unsafe { call(nr::PRLIMIT64, [0, resource, 0, pair.as_mut_ptr() as usize]) }?;
+    pair = pair.map(|present| present.min(limit));
+    // SAFETY: the pair lives until the call is over.
+    unsafe { call(nr::PRLIMIT64, [0, resource, pair.as_ptr() as usize, 0]) }.map(drop)
+}

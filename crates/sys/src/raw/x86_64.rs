@@ -112,9 +112,13 @@ pub(super) mod nr {
     pub(crate) const PIPE2: usize = 293;
     pub(crate) const PRLIMIT64: usize = 302;
     pub(crate) const RENAMEAT2: usize = 316;
+    pub(crate) const SECCOMP: usize = 317;
     pub(crate) const STATX: usize = 332;
     pub(crate) const PIDFD_SEND_SIGNAL: usize = 424;
     pub(crate) const PIDFD_OPEN: usize = 434;
     pub(crate) const CLONE3: usize = 435;
     pub(crate) const CLOSE_RANGE: usize = 436;
+    pub(crate) const LANDLOCK_CREATE_RULESET: usize = 444;
+    pub(crate) const LANDLOCK_ADD_RULE: usize = 445;
+    pub(crate) const LANDLOCK_RESTRICT_SELF: usize = 446;
 }

@@ -18,6 +18,7 @@ use ringback_sys::files;
 pub use ringback_sys::form::index::Stream;
 use serde_bytes::ByteBuf;
 
+use crate::mask::Mask;
 use crate::wire::TaskObject;
 use index::Index;
 
@@ -58,11 +59,21 @@ pub struct Output {
     file: File,
     index: Index,
     gaps: Vec<Gap>,
+    /// What is hidden of it; nothing for the bytes as they were written.
+    mask: Option<Mask>,
 }
 
 impl Output {
-    /// Opens the output of this task; nothing if it has none yet.
+    /// Opens the output of this task; nothing if it has none yet. What looks like a secret reads as stars.
     pub fn open(task: &TaskObject) -> io::Result<Option<Self>> {
+        let Some(output) = Self::open_raw(task)? else { return Ok(None) };
+        // An output that is packed has none of the task's own secrets in it: see the daemon's packing.
+        let folder = Path::new(&task.output.path).parent().filter(|_| !task.output.packed.is);
+        Ok(Some(Self { mask: Some(folder.map(Mask::of_folder).unwrap_or_default()), ..output }))
+    }
+
+    /// The same with every byte as it was written.
+    pub fn open_raw(task: &TaskObject) -> io::Result<Option<Self>> {
         let gaps = task.output.gaps.iter().map(|(from, to, why)| Gap { from: *from, to: *to, why: why.clone() });
         let packed = &task.output.packed;
         if packed.is {
@@ -96,7 +107,7 @@ impl Output {
             Ok::<File, io::Error>(file)
         };
         gaps.sort_by_key(|gap| gap.from);
-        Ok(Some(Self { file: in_memory(output)?, index: Index::of(in_memory(index)?), gaps }))
+        Ok(Some(Self { file: in_memory(output)?, index: Index::of(in_memory(index)?), gaps, mask: None }))
     }
 
     fn open_at(path: &Path, index_path: &Path, mut gaps: Vec<Gap>) -> io::Result<Option<Self>> {
@@ -106,7 +117,7 @@ impl Output {
             Err(error) => return Err(error),
         };
         gaps.sort_by_key(|gap| gap.from);
-        Ok(Some(Self { file, index: Index::open(index_path)?, gaps }))
+        Ok(Some(Self { file, index: Index::open(index_path)?, gaps, mask: None }))
     }
 
     /// How many bytes there are now, gaps included. A file that ends in a gap is shorter.
@@ -160,7 +171,10 @@ impl Output {
             }
             let next_gap = self.gaps.iter().map(|gap| gap.from).filter(|from| *from > at).min().unwrap_or(u64::MAX);
             let want = usize::try_from(range.end.min(next_gap) - at).unwrap_or(usize::MAX).min(BLOCK_BYTES);
-            let count = self.file.read_at(&mut block[..want], at)?;
+            let count = match &self.mask {
+                Some(mask) => mask.read_at(&self.file, &mut block[..want], at)?,
+                None => self.file.read_at(&mut block[..want], at)?,
+            };
             if count == 0 {
                 break;
             }

@@ -5,8 +5,9 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use ringback_core::spec::{IfRunning, Lease, Leftovers, OutputPolicy};
+use ringback_core::spec::{IfRunning, Lease, Leftovers, OutputPolicy, Sandbox};
 use ringback_host::client::{Capture, EnvMode};
+use ringback_host::limits::{Limits, LimitsError};
 use ringback_host::quantity::millis;
 use ringback_host::wire::{ByteBuf, Command, Reply, Request, RunRequest, TaskObject, TerminalSize, Until};
 use serde_json::Value;
@@ -17,6 +18,7 @@ use super::super::link::{Line, unexpected};
 use super::super::speaker::Speaker;
 use super::{Job, ended};
 use crate::explain::Failure;
+use crate::render::held;
 use crate::terminal;
 
 /// How long an answer waits for the end when nobody says otherwise: most commands of an agent are over by then.
@@ -48,6 +50,10 @@ fn perform(line: &mut Line, request: RunRequest, wait_ms: u64, speaker: &Speaker
         answer.line("a task of this key was there already; nothing was started".to_owned());
         answer.field("existing", true);
     }
+    if let Some(shortfall) = held::shortfall(&task) {
+        answer.field("not_enforced", shortfall.clone());
+        answer.line(shortfall);
+    }
     let told = std::slice::from_ref(&task);
     let is_fresh = began.elapsed() < FRESH;
     let mut answer = if is_fresh { answer.complete_with(line, told, &unheard) } else { answer.complete(line, told) };
@@ -74,6 +80,8 @@ fn request(args: &mut Args) -> Result<RunRequest, Failure> {
         timeout_ms: args.span("timeout")?.map(millis),
         idle_timeout_ms: args.span("idle_timeout")?.map(millis),
         grace_ms: args.span("grace")?.map(millis),
+        limit: limit(args)?,
+        sandbox: args.word("sandbox", Sandbox::WORDS)?,
         output_max: args.size("max_output")?,
         output_policy: args.word("output_policy", OutputPolicy::WORDS)?,
         stdin: args.flag("stdin")?,
@@ -89,6 +97,11 @@ fn request(args: &mut Args) -> Result<RunRequest, Failure> {
         progress_ms: args.span("progress")?.map(millis),
         ..captured
     })
+}
+
+fn limit(args: &mut Args) -> Result<Limits, Failure> {
+    let wrong = |error: LimitsError| wrong(format!("`limit`: {error}"), "for example \"mem=2G,pids=200\"".to_owned());
+    args.text("limit")?.map_or_else(|| Ok(Limits::default()), |text| Limits::parse(&text).map_err(wrong))
 }
 
 /// `true`, or a size like `120x40`.
@@ -161,6 +174,8 @@ mod tests {
             "stdin",
             "binding",
             "pty",
+            "limit",
+            "sandbox",
         ];
         request(&mut Args::new("run", &known, values.as_object().unwrap().clone()).unwrap())
     }
@@ -186,6 +201,9 @@ mod tests {
         .unwrap();
         assert_eq!((all.timeout_ms, all.lease.as_str(), all.key.as_deref()), (Some(60_000), "service", Some("k")));
         assert_eq!(all.env, [ByteBuf::from(b"A=b".to_vec())]);
+        let held = check(&json!({"command": "x", "limit": "pids=9", "sandbox": "cwd"})).unwrap();
+        assert_eq!((held.limit.pids, held.sandbox.as_str()), (Some(9), "cwd"));
+        assert!(check(&json!({"command": "x", "limit": "disk=1"})).unwrap_err().message.contains("mem=SIZE"));
         let pty = |value: Value| check(&json!({"command": "x", "pty": value})).map(|run| run.pty);
         assert_eq!(pty(json!(true)).unwrap(), Some(TerminalSize::USUAL));
         assert_eq!(pty(json!("120x40")).unwrap(), Some(TerminalSize { columns: 120, rows: 40 }));

@@ -1,0 +1,127 @@
+//! What holds a task back: limits of its tree and a sandbox, from what was asked to what is really in force.
+
+use std::ffi::OsStr;
+use std::fs;
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::Path;
+
+use ringback_core::spec::Sandbox;
+use ringback_sys::cgroup::Cgroups;
+use ringback_sys::form::spec::TreeLimits;
+use ringback_sys::{process, sandbox};
+
+use super::run::fault;
+use crate::home::Home;
+use crate::limits::Limits;
+use crate::store::{Asked, StoredHeld};
+use crate::wire::Fault;
+use crate::wire::task::{CpuLimitObject, LimitsObject, MemLimitObject, PidsLimitObject, SandboxObject};
+
+/// Refuses a sandbox that could not be put around the command here, or that would hold nothing back.
+pub(super) fn check(wanted: Sandbox, cwd: &[u8], home: &Home) -> Result<(), Fault> {
+    if wanted == Sandbox::None {
+        return Ok(());
+    }
+    if let (Err(lack), false) = (sandbox::landlock(), wanted.is_optional()) {
+        let word = wanted.word();
+        return Err(fault(
+            "no_sandbox",
+            format!("cannot keep the command from writing: {lack}"),
+            format!("`--sandbox {word}-if-possible` runs it without what is missing, and says so"),
+        ));
+    }
+    let (cwd, home) = (Path::new(OsStr::from_bytes(cwd)), home.root());
+    let real = |path: &Path| fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
+    if wanted.mode() == Sandbox::Directory && real(home).starts_with(real(cwd)) {
+        return Err(fault(
+            "wide_sandbox",
+            format!(
+                "a sandbox around {} holds nothing back: ringback itself is in it ({})",
+                cwd.display(),
+                home.display()
+            ),
+            "run it in a folder below, with `--cwd DIR`, or use `--sandbox ro`".to_owned(),
+        ));
+    }
+    Ok(())
+}
+
+/// The limits for the keeper.
+pub(super) fn tree(limit: &Limits) -> TreeLimits {
+    // Counted only if it matters, as late as a folder is written: it is what the user has besides.
+    let others = limit.pids.and_then(|_| process::limited_processes());
+    TreeLimits {
+        memory: limit.mem_bytes.unwrap_or(0),
+        processes: limit.pids.unwrap_or(0),
+        processes_of_user: limit.pids.zip(others).map_or(0, |(own, others)| own + others),
+        cpu_percent: limit.cpu_percent.unwrap_or(0),
+    }
+}
+
+/// Whether a task has a sandbox, and so temporary files of its own.
+pub(super) fn is_sandboxed(asked: &Asked) -> bool {
+    Sandbox::parse(&asked.sandbox).unwrap_or_default() != Sandbox::None
+}
+
+/// What of the limits cgroups hold here.
+pub(super) fn by_cgroup(cgroups: Option<&Cgroups>) -> Vec<String> {
+    let controls = cgroups.map(Cgroups::controls).unwrap_or_default();
+    let all = [("mem", controls.memory), ("pids", controls.processes), ("cpu", controls.cpu)];
+    all.into_iter().filter(|(_, is_held)| *is_held).map(|(name, _)| name.to_owned()).collect()
+}
+
+/// What everybody sees of it. `held` is what its keeper says, once it has started.
+pub(super) fn objects(asked: &Asked, held: Option<&StoredHeld>) -> (Option<LimitsObject>, Option<SandboxObject>) {
+    let limit = asked.limit;
+    let by = |by: fn(&StoredHeld) -> &Option<String>| held.and_then(|held| by(held).clone());
+    let mem_by = by(|held| &held.mem_by);
+    let oom_kills = held.filter(|_| mem_by.as_deref() == Some("cgroup")).map(|held| held.oom_kills);
+    let limits = LimitsObject {
+        mem: limit.mem_bytes.map(|bytes| MemLimitObject { bytes, by: mem_by, oom_kills }),
+        pids: limit.pids.map(|max| PidsLimitObject { max, by: by(|held| &held.pids_by) }),
+        cpu: limit.cpu_percent.map(|percent| CpuLimitObject { percent, by: by(|held| &held.cpu_by) }),
+    };
+    let wanted = Sandbox::parse(&asked.sandbox).unwrap_or_default();
+    let sandbox = (wanted != Sandbox::None).then(|| SandboxObject {
+        mode: wanted.mode().word().to_owned(),
+        enforced: held.map(|held| held.sandboxed),
+        landlock_abi: held.map(|held| held.landlock_abi).filter(|abi| *abi > 0),
+        reason: held.filter(|held| !held.sandboxed).map(|held| sandbox::lack_of(held.landlock_abi, held.sandbox_errno)),
+    });
+    ((!limit.is_empty()).then_some(limits), sandbox)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_nothing_holds_is_never_said_to_be_held() {
+        let asked = Asked {
+            limit: Limits::parse("mem=2M,cpu=50%").unwrap(),
+            sandbox: "ro-if-possible".to_owned(),
+            ..Asked::default()
+        };
+        let (limits, sandbox) = objects(&asked, None);
+        let (limits, sandbox) = (limits.unwrap(), sandbox.unwrap());
+        assert_eq!((limits.mem.unwrap().by, limits.pids, sandbox.enforced), (None, None, None));
+        let held = StoredHeld { mem_by: Some("cgroup".to_owned()), oom_kills: 1, landlock_abi: 2, ..<_>::default() };
+        let (limits, sandbox) = objects(&asked, Some(&held));
+        let (limits, sandbox) = (limits.unwrap(), sandbox.unwrap());
+        assert_eq!(limits.mem.unwrap().oom_kills, Some(1));
+        assert_eq!((limits.cpu.unwrap().by, sandbox.enforced, sandbox.landlock_abi), (None, Some(false), Some(2)));
+        assert!(sandbox.reason.unwrap().contains("shortened"));
+        assert_eq!(objects(&Asked::default(), None), (None, None));
+    }
+
+    #[test]
+    fn a_sandbox_around_everything_is_refused() {
+        let home = Home::at("/somewhere/deep/home").unwrap();
+        for cwd in ["/", "/somewhere"] {
+            let fault = check(Sandbox::DirectoryIfPossible, cwd.as_bytes(), &home).unwrap_err();
+            assert_eq!(fault.code, "wide_sandbox");
+        }
+        assert!(check(Sandbox::DirectoryIfPossible, b"/somewhere/else", &home).is_ok());
+        assert!(check(Sandbox::ReadOnlyIfPossible, b"/", &home).is_ok());
+    }
+}

@@ -1,0 +1,100 @@
+//! Secrets of a task do not reach an agent by way of its output, and the output itself stays what it is.
+
+use std::fs;
+
+use serde_json::Value;
+
+use crate::support::{MINE, World, finish, id_of, machine};
+
+/// What the task has in its environment under a name that says so.
+const VALUE: &str = "abcd1234efgh";
+/// What has the shape of a token.
+const TOKEN: &str = "ghp_0123456789abcdefghijABCDEFGHIJ012345";
+
+/// A task with [`VALUE`] in its environment.
+fn run(world: &World, args: &[&str]) -> String {
+    let all: Vec<&str> = ["run"].iter().chain(args).copied().collect();
+    id_of(&finish(world.client(&all).env("DEPLOY_TOKEN", VALUE).env("PLAIN", "zyxw9876").spawn().unwrap()).ok())
+}
+
+fn stars(text: &str) -> String {
+    text.replace(VALUE, &"*".repeat(VALUE.len())).replace(&TOKEN[4..], &"*".repeat(TOKEN.len() - 4))
+}
+
+#[test]
+fn secrets_are_starred_in_what_agents_read_and_are_in_the_file() {
+    let world = World::new();
+    let script = format!("seq 1 300; echo value $DEPLOY_TOKEN $PLAIN; echo error: {TOKEN}; seq 301 600; exit 1");
+    let id = run(&world, &["-c", &script]);
+    world.end(&id);
+    let exact = String::from_utf8(world.output(&id)).unwrap();
+    assert!(exact.contains(VALUE) && exact.contains(TOKEN));
+    let logs = |args: &[&str]| {
+        let all: Vec<&str> = ["logs", &id].iter().chain(args).copied().collect();
+        world.look(&all).ok().text()
+    };
+    assert_eq!(logs(&["--raw"]), exact);
+    assert_eq!(logs(&[]), stars(&exact), "length, offsets and lines stay");
+    assert!(exact.contains("zyxw9876") && logs(&[]).contains("zyxw9876"));
+    assert_eq!(logs(&["--lines", "301:302"]), stars(&format!("value {VALUE} zyxw9876\nerror: {TOKEN}\n")));
+    let at = exact.find(VALUE).unwrap();
+    let pages: Vec<String> =
+        (0..5).map(|page| logs(&["--offset", &(at + 5 * page - 5).to_string(), "--limit", "5"])).collect();
+    assert_eq!(pages.concat(), stars(&exact)[at - 5..at + 20], "whatever the page begins with");
+    for args in [["--rendered"].as_slice(), &["--digest"], &["--json"], &["--timestamps"], &["--grep", "value|error"]] {
+        let text = logs(args);
+        assert!(!text.contains(VALUE) && !text.contains(&TOKEN[4..]), "{args:?}: {text}");
+    }
+    assert!(logs(&["--json", "--raw"]).contains(VALUE));
+    let grep = world.look(&["logs", &id, "--grep", VALUE]).ok().text();
+    assert_eq!(grep, "", "what is hidden cannot be guessed at");
+}
+
+#[test]
+fn notices_hide_what_the_output_shows() {
+    let world = World::new();
+    let script = format!("echo match $DEPLOY_TOKEN; echo last {TOKEN}; exit 3");
+    let id = run(&world, &["--watch", "match", "-c", &script]);
+    world.end(&id);
+    let notices = world.inbox(MINE);
+    let text = serde_json::to_string(&notices).unwrap();
+    assert_eq!(notices.len(), 2, "{text}");
+    assert!(!text.contains(VALUE) && !text.contains(&TOKEN[4..]), "{text}");
+    assert_eq!(notices[0]["line"].as_str().unwrap_or_default(), stars(&format!("match {VALUE}")), "{text}");
+    assert!(notices[1]["text"].as_str().unwrap().contains(&stars(&format!("last {TOKEN}"))), "{text}");
+}
+
+#[test]
+fn a_command_line_hides_its_passwords_where_it_is_told() {
+    let world = World::new();
+    let id = world.run(&["--", "echo", "--password", "hunter22", "https://me:s3cret@example.org/"]);
+    let task = world.end(&id);
+    let display = task["command"]["display"].as_str().unwrap();
+    assert_eq!(display, "echo --password ******** https://me:******@example.org/");
+    assert_eq!(task["command"]["argv"][2], "hunter22", "who asks for the task itself is given it as it was");
+    let list = world.look(&["ps", "-a", "-s", MINE, "--json"]).text();
+    let told = [list, world.look(&["ps", "-a", "-s", MINE]).text(), world.look(&["show", &id]).text()].concat();
+    let heard = serde_json::to_string(&world.inbox(MINE)).unwrap();
+    assert!(!told.contains("hunter22") && !heard.contains("hunter22") && !told.contains("s3cret"), "{told}{heard}");
+}
+
+#[test]
+fn an_output_that_shows_a_secret_stays_beside_the_spec_that_knows_it() {
+    let world = World::new();
+    world.configure("pack_after = '20ms'\n");
+    let showing = run(&world, &["-c", "echo $DEPLOY_TOKEN"]);
+    world.end(&showing);
+    let silent = run(&world, &["-c", "echo nothing"]);
+    world.end(&silent);
+    machine::until_removed(&world.folder(&silent));
+    assert_eq!(world.show(&silent)["output"]["packed"], true);
+    assert_eq!(world.show(&showing)["output"]["packed"], Value::Bool(false));
+    assert_eq!(world.look(&["logs", &showing]).ok().text(), stars(&format!("{VALUE}\n")));
+    // Nowhere else in the home is the value, but in the output, which is the command's own.
+    let folder = world.folder(&showing);
+    for file in ["db.sqlite", "db.sqlite-wal", "daemon.log"] {
+        let bytes = fs::read(world.home().join(file)).unwrap_or_default();
+        assert!(!bytes.windows(VALUE.len()).any(|window| window == VALUE.as_bytes()), "{file}");
+    }
+    assert!(folder.join("spec").exists());
+}
