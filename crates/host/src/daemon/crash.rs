@@ -14,6 +14,7 @@ pub const CRASH_POINTS: &[&str] = &[
     "daemon.before-launch",
     "daemon.after-complete",
     "daemon.after-launch",
+    "daemon.after-blank",
     "daemon.before-press",
     "daemon.before-request",
     "daemon.after-request",

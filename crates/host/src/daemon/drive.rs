@@ -27,11 +27,15 @@ impl Daemon {
         while !self.has_left() {
             let timeout =
                 self.next_wake_ms().map(|at| Duration::from_millis(at.saturating_sub(process::monotonic_ms())));
-            let timeout = if self.round.is_urgent() { Some(Duration::ZERO) } else { timeout };
+            let (urgent, ahead) = (self.round.is_urgent(), self.is_blank_due());
+            let timeout = if urgent || ahead { Some(Duration::ZERO) } else { timeout };
             match self.poll.poll(&mut events, timeout) {
                 Ok(()) => {}
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
                 Err(error) => return Err(machine("wait for events")(error)),
+            }
+            if ahead && !urgent && events.is_empty() {
+                self.make_blank();
             }
             // Reaped first: a status that we inherited has to be there before the keeper's record is read.
             for event in &events {
@@ -48,6 +52,7 @@ impl Daemon {
             self.take_time();
             self.close_round();
         }
+        self.drop_blank();
         // Those that still wait have their reports read while nobody serves.
         self.collect_now();
         Ok(())

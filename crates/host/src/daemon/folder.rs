@@ -82,10 +82,26 @@ pub(super) fn prepare(dir: &Path, about: &About<'_>, private: &Private) -> io::R
     task_files::write_spec(dir, &SpecIn { head, cwd: &about.asked.cwd, args: &args, vars: &vars })
 }
 
+/// Makes a folder for a task that nobody has asked for yet, with all that does not depend on what it will be.
+pub(super) fn make_blank(dir: &Path) -> io::Result<()> {
+    files::private_dir(dir)?;
+    for pipe in pipes(false) {
+        files::fifo(&dir.join(pipe))?;
+    }
+    task_files::init_requests(dir)?;
+    task_files::init_state(dir)
+}
+
 /// Makes what else a keeper needs, when its time has come. What an earlier daemon made already stays.
 pub(super) fn complete(dir: &Path, asked: &Asked) -> io::Result<()> {
     let stdin = asked.stdin.then_some(STDIN);
     let reports = asked.progress_fd.then_some(REPORTS);
+    if asked.split {
+        // A blank has the one pipe that most tasks need.
+        for pipe in pipes(false) {
+            unless_missing(fs::remove_file(dir.join(pipe)))?;
+        }
+    }
     for pipe in pipes(asked.split).iter().copied().chain(stdin).chain(reports) {
         unless_there(files::fifo(&dir.join(pipe)))?;
     }
@@ -97,6 +113,13 @@ pub(super) fn complete(dir: &Path, asked: &Asked) -> io::Result<()> {
     match fs::symlink_metadata(dir.join(STATE)) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => task_files::init_state(dir),
         other => other.map(drop),
+    }
+}
+
+fn unless_missing(removed: io::Result<()>) -> io::Result<()> {
+    match removed {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        other => other,
     }
 }
 

@@ -7,6 +7,7 @@ mod act;
 mod adopt;
 mod answer;
 mod ask;
+mod blank;
 mod changes;
 mod claim;
 mod collect;
@@ -62,6 +63,7 @@ use ringback_sys::signals::SignalFd;
 use crate::config::Config;
 use crate::home::Home;
 use crate::store::Store;
+use blank::Blank;
 use changes::Changes;
 use collect::Collector;
 use connections::Connections;
@@ -111,6 +113,8 @@ struct Daemon {
     outputs: FilesWatch,
     /// What is to be written to stdins.
     feeds: Feeds,
+    /// The folder of the next task.
+    blank: Blank,
     /// Folders that a crash may have left.
     sweep: Sweep,
     prunes: Prunes,

@@ -84,7 +84,7 @@ impl Daemon {
             return Err(fault("queue_full", format!("{QUEUED_MAX} tasks wait for their turn already"), hint));
         }
         self.check_inbox(&session)?;
-        let id = self.new_id()?;
+        let id = self.next_id()?;
         let row = Row {
             seq: 0,
             id,
@@ -108,8 +108,10 @@ impl Daemon {
             let about = folder::About { id, session: &live.row.session, asked: &live.row.asked, free_min };
             if let Err(error) = folder::prepare(&dir, &about, &private) {
                 let _ = folder::delete(&dir);
+                self.take_blank();
                 return Err(folder_fault(&error));
             }
+            self.take_blank();
             crash_point("daemon.after-folder");
             self.lives.insert(id, live);
         }
@@ -143,7 +145,7 @@ impl Daemon {
         Err(fault("inbox_full", format!("session {session} has {UNHEARD_MAX} notices that nobody has heard"), hint))
     }
 
-    fn new_id(&self) -> Result<TaskId, Fault> {
+    pub(super) fn new_id(&self) -> Result<TaskId, Fault> {
         loop {
             let bits = process::random_u64()
                 .map_err(|error| fault("no_random", format!("cannot make an id: {error}"), String::new()))?;

@@ -150,6 +150,7 @@ impl Daemon {
             collector: Collector::default(),
             outputs: FilesWatch::new().map_err(machine("watch files"))?,
             feeds: Feeds::default(),
+            blank: super::blank::Blank::default(),
             sweep: Sweep::default(),
             prunes,
             pack_at_ms: None,

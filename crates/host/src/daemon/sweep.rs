@@ -78,7 +78,7 @@ impl Daemon {
         let Ok(prefix) = Prefix::parse(part) else { return Vec::new() };
         let Ok(entries) = fs::read_dir(self.home.tasks().join(part)) else { return Vec::new() };
         let ids = entries.flatten().filter_map(|entry| TaskId::parse(entry.file_name().to_str()?).ok());
-        let ids: Vec<TaskId> = ids.filter(|id| !self.lives.contains_key(id)).collect();
+        let ids: Vec<TaskId> = ids.filter(|id| !self.lives.contains_key(id) && !self.blank.is(*id)).collect();
         // Of a million ended tasks few have a folder.
         if ids.is_empty() {
             return Vec::new();
@@ -100,7 +100,10 @@ impl Daemon {
         match self.store.find(Prefix { low: id, high: id }) {
             // Removed, or its output is in the database; a crash came before the folder was deleted.
             Ok(Found::Expired(_) | Found::One(_)) => true,
-            Ok(Found::Unknown) => fs::symlink_metadata(self.dir(id).join(super::folder::STATE)).is_err(),
+            Ok(Found::Unknown) => {
+                let lacks = |file| fs::symlink_metadata(self.dir(id).join(file)).is_err();
+                lacks(super::folder::STATE) || lacks(super::folder::SPEC)
+            }
             Ok(Found::Ambiguous(_)) | Err(_) => false,
         }
     }

@@ -230,11 +230,11 @@ impl Story {
         if points.contains(&DELIVERS) {
             self.check_deliveries(&tasks);
         }
-        // A folder holds an environment: none is left of a task that is not, or not any more.
+        // A spec holds an environment: none is left of a task that is not, or not any more.
         for folder in self.world.folders() {
             let id = folder.file_name().unwrap().to_str().unwrap();
             if !tasks.iter().any(|task| task.id == id) {
-                machine::until_removed(&folder);
+                machine::until_removed(&folder.join("spec"));
             }
         }
     }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::support::oracle::{Chance, Died, Oracle, until_over};
-use crate::support::{MINE, World, finish, machine};
+use crate::support::{HANG, MINE, World, finish, machine};
 
 #[test]
 fn a_daemon_killed_at_random_under_two_hundred_live_tasks_loses_nothing() {
@@ -90,4 +90,42 @@ fn clients_killed_at_random_start_nothing_twice_and_lose_no_notice() {
         assert!(oracle.lines("starts", 1000 + n).len() <= 1);
     }
     oracle.check(&world, Died::Daemons);
+}
+
+/// The folder that is made ahead for the next task.
+#[track_caller]
+fn blank(world: &World) -> std::path::PathBuf {
+    let deadline = std::time::Instant::now() + HANG;
+    loop {
+        // Each look gives the daemon a moment in which nobody asks.
+        world.look(&["ps"]).ok();
+        if let Some(folder) = world.folders().into_iter().find(|folder| !folder.join("spec").exists()) {
+            return folder;
+        }
+        assert!(std::time::Instant::now() < deadline, "no folder is made ahead");
+    }
+}
+
+#[test]
+fn the_folder_of_the_next_task_is_made_ahead_and_taken_or_removed() {
+    let world = World::new();
+    let first = world.sh("true");
+    let next = blank(&world);
+    // A task with two pipes in a folder that was made for one.
+    let id = world.run(&["--split", "-c", "echo out; echo err >&2"]);
+    assert_eq!(world.folder(&id), next);
+    assert_eq!(world.end(&id)["exit_code"], 0);
+    assert_eq!(world.look(&["logs", "--raw", "--stderr", &id]).ok().text(), "err\n");
+    assert!(!next.join("io").exists(), "a pipe that nobody uses stays");
+    // What a killed daemon leaves is nobody's, and goes; what a task has stays.
+    let left = blank(&world);
+    world.kill_daemon();
+    world.look(&["ps"]).ok();
+    machine::until_removed(&left);
+    assert_eq!(world.folders().len(), 2);
+    world.end(&world.sh("true"));
+    let left = blank(&world);
+    world.look(&["daemon", "stop"]).ok();
+    assert!(!left.exists(), "a daemon that stops leaves a folder");
+    world.end(&first);
 }
