@@ -138,8 +138,10 @@ impl World {
         assert!(Command::new("kill").args(["-KILL", &pid]).status().unwrap().success());
     }
 
+    /// For one `read` of one script: whoever opens it again while its writer still closes it reads an end.
     fn fifo(&self) -> String {
-        let path = self.root.path().join("gate");
+        let number = std::fs::read_dir(self.root.path()).unwrap().count();
+        let path = self.root.path().join(format!("gate{number}"));
         assert!(Command::new("mkfifo").arg(&path).status().unwrap().success());
         path.to_str().unwrap().to_owned()
     }
@@ -249,15 +251,16 @@ fn an_idle_agent_is_woken_at_the_end_and_left_alone_if_it_has_heard() {
 #[test]
 fn an_idle_agent_is_woken_by_what_it_asked_to_be_told_of() {
     let world = World::new();
-    let gate = world.fifo();
+    let gates = [world.fifo(), world.fifo(), world.fifo()];
     world.hook("claude-watch", &stop("s1")).silent();
+    let [first, second, third] = &gates;
     let script =
-        format!("read x < {gate}; echo listening; read x < {gate}; echo warning: old; read x < {gate}; exit 4");
+        format!("read x < {first}; echo listening; read x < {second}; echo warning: old; read x < {third}; exit 4");
     let options = ["--ready", "^listening", "--watch-literal", "warning:", "--progress", "1s"];
     let id = world.text(&[&["run", "-q", "-s", "s1"][..], &options, &["-c", &script]].concat());
-    for word in ["listening", "warning: old", "FAILED exit 4"] {
+    for (word, gate) in ["listening", "warning: old", "FAILED exit 4"].into_iter().zip(&gates) {
         let watching = world.start("claude-watch", &[], &stop("s1").to_string());
-        std::fs::write(&gate, "go\n").unwrap();
+        std::fs::write(gate, "go\n").unwrap();
         let said = watching.said();
         assert!(said.code == Some(2) && said.out.is_empty() && said.err.contains(&id), "{word}: {said:?}");
         assert!(said.err.contains(word) && said.err.contains("not an error"), "{word}: {said:?}");

@@ -49,6 +49,14 @@ impl PidFd {
         Self::open_pid(pid)
     }
 
+    /// Kills the process group that this child of ours leads. As long as we have not reaped it, the number of the group is its
+    /// own; a group that is empty is [`io::ErrorKind::NotFound`].
+    pub fn kill_group_of_child(pid: i32) -> io::Result<()> {
+        let leader = rustix::process::Pid::from_raw(pid).ok_or(io::ErrorKind::NotFound)?;
+        let killed = rustix::process::kill_process_group(leader, rustix::process::Signal::KILL);
+        killed.map_err(|error| identity::gone(error.into()))
+    }
+
     /// Takes hold of whichever process has this pid now.
     pub(crate) fn open_pid(pid: i32) -> io::Result<Self> {
         let pid = rustix::process::Pid::from_raw(pid).ok_or(io::ErrorKind::NotFound)?;

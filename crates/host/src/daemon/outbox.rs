@@ -37,6 +37,9 @@ const CLAIM_MARGIN_MS: u64 = 10_000;
 /// The word of all claims of sinks: they do not stand in each other's way. Chosen once by chance.
 const CLAIM_WORD: u64 = 0x9d1c_5a3e_77b0_42f6;
 
+/// How long after its time a delivery that does not end by itself is ended by us, milliseconds.
+const STUCK_MS: u64 = 2_000;
+
 /// When to look again at a claim of which nobody says how long it holds, milliseconds.
 const HELD_MS: u64 = 1000;
 
@@ -166,27 +169,23 @@ impl Daemon {
         let id = format!("{}-{}", row.notice.task, row.notice.seq);
         let notice = self.notice(&row.session, row.notice.clone());
         let mut body = notice.flat(&row.session);
-        body["notice"] = id.clone().into();
-        let (mut command, input) = match &sink.to {
-            Destination::Exec(words) => {
-                let mut command = Command::new(&words[0]);
-                command.args(&words[1..]);
-                (command, body)
-            }
-            Destination::Unix(path) => (deliverer(), json!({ "unix": path, "id": id, "body": body })),
+        body["notice"] = id.as_str().into();
+        let mut job = match &sink.to {
+            Destination::Exec(words) => json!({ "exec": words, "body": body }),
+            Destination::Unix(path) => json!({ "unix": path, "body": body }),
             Destination::Webhook { url, secret } => {
                 let secret = secret.as_ref().map(|secret| &secret.0);
                 let body = json!({ "type": notice.kind, "timestamp": notice.at, "data": body });
-                let timeout_ms = millis(sink.timeout);
-                let job = json!({ "webhook": url, "secret": secret, "id": id, "body": body, "timeout_ms": timeout_ms });
-                (deliverer(), job)
+                json!({ "webhook": url, "secret": secret, "body": body })
             }
         };
+        job["id"] = id.into();
+        job["timeout_ms"] = millis(sink.timeout).into();
         let mut stdin = files::memory("notice")?;
-        stdin.write_all(format!("{input}\n").as_bytes())?;
+        stdin.write_all(format!("{job}\n").as_bytes())?;
         stdin.rewind()?;
         let errors = files::memory("errors")?;
-        let started = command
+        let started = deliverer()
             .env_remove("RINGBACK_ID")
             .env("RINGBACK_SESSION", &row.session)
             .current_dir("/")
@@ -196,7 +195,7 @@ impl Daemon {
             .stderr(errors.try_clone()?)
             .spawn()?;
         let pid = started.id().cast_signed();
-        let due_ms = process::monotonic_ms().saturating_add(millis(sink.timeout));
+        let due_ms = process::monotonic_ms().saturating_add(millis(sink.timeout)).saturating_add(STUCK_MS);
         let process = PidFd::open_child(pid).ok();
         self.outbox.running.insert(pid, Running { row: row.clone(), process, errors: Some(errors), due_ms });
         Ok(())
@@ -270,7 +269,7 @@ fn claim(sink: &Sink, row: &OutboxRow) -> Claim {
     }
 }
 
-/// Our own program, which speaks to sockets and over the network for us. The path is read before the exec, so it is the
+/// Our own program, which speaks to programs, sockets and over the network for us, and keeps the time also where we are killed. The path is read before the exec, so it is the
 /// version that runs, even if another was installed over it.
 fn deliverer() -> Command {
     let mut command = Command::new("/proc/self/exe");

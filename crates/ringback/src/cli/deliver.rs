@@ -1,18 +1,29 @@
-//! `ringback daemon deliver`: hands one notice to a socket or a web address, for the daemon, which never waits for others.
+//! `ringback daemon deliver`: hands one notice to a program, a socket or a web address, for the daemon, which never waits for
+//! others. It keeps the time itself, so that nothing hangs for ever where the daemon was killed meanwhile.
 
-use std::io::{Read as _, Write as _};
+use std::io::{self, Read as _, Seek as _, Write as _};
+use std::os::fd::AsFd as _;
 use std::os::unix::net::UnixStream;
+use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
 use std::path::PathBuf;
+use std::process::{Command, Stdio};
+use std::time::Duration;
 
+use ringback_sys::files;
+use ringback_sys::pidfd::PidFd;
+use ringback_sys::signals;
+use ringback_sys::watch::{For, poll};
 use serde::Deserialize;
 use serde_json::Value;
 
-use crate::explain::{Done, Failure};
+use crate::explain::{Done, EXIT_FAILED, Failure};
 
 /// One delivery, as the daemon writes it to stdin.
 #[derive(Deserialize)]
 struct Job {
-    /// A socket.
+    /// A program and its arguments.
+    exec: Option<Vec<String>>,
+    /// Or a socket.
     unix: Option<PathBuf>,
     /// Or an address.
     #[cfg_attr(not(feature = "webhook"), expect(dead_code, reason = "this build speaks to no web address"))]
@@ -23,24 +34,57 @@ struct Job {
     id: String,
     /// What is delivered.
     body: Value,
-    #[cfg_attr(not(feature = "webhook"), expect(dead_code, reason = "this build speaks to no web address"))]
+    /// How long it may take.
     timeout_ms: Option<u64>,
+}
+
+impl Job {
+    fn timeout(&self) -> Option<Duration> {
+        self.timeout_ms.map(Duration::from_millis)
+    }
 }
 
 /// Delivers what stdin says. The daemon sees the exit code, and tries again.
 pub(super) fn perform() -> Done {
     let mut text = String::new();
-    std::io::stdin().lock().read_to_string(&mut text)?;
+    io::stdin().lock().read_to_string(&mut text)?;
     let job: Job =
         serde_json::from_str(&text).map_err(|error| failed(&format!("cannot read the delivery: {error}")))?;
-    match &job.unix {
-        Some(path) => {
+    match (&job.exec, &job.unix) {
+        (Some(words), _) => give(words, &job),
+        (None, Some(path)) => {
             let line = format!("{}\n", job.body);
-            let sent = UnixStream::connect(path).and_then(|mut socket| socket.write_all(line.as_bytes()));
+            let sent = UnixStream::connect(path).and_then(|mut socket| {
+                socket.set_write_timeout(job.timeout())?;
+                socket.write_all(line.as_bytes())
+            });
             sent.map_err(|error| failed(&format!("cannot write to {}: {error}", path.display())))?;
             Ok(0)
         }
-        None => web::post(&job),
+        (None, None) => web::post(&job),
+    }
+}
+
+/// Gives it to a program, whose exit code is ours. One that takes too long is killed with what it has started in its group.
+fn give(words: &[String], job: &Job) -> Done {
+    let (program, arguments) = words.split_first().ok_or_else(|| failed("no program to deliver to"))?;
+    let mut line = files::memory("notice")?;
+    line.write_all(format!("{}\n", job.body).as_bytes())?;
+    line.rewind()?;
+    let mut command = Command::new(program);
+    command.args(arguments).stdin(line).stdout(Stdio::null()).process_group(0);
+    let mut child = command.spawn().map_err(|error| failed(&format!("cannot start {program}: {error}")))?;
+    let pid = i32::try_from(child.id()).map_err(io::Error::other)?;
+    let ended = PidFd::open_child(pid)?;
+    if poll(&[(ended.as_fd(), For::Read)], job.timeout())? != [true] {
+        PidFd::kill_group_of_child(pid)?;
+        child.wait()?;
+        return Err(failed("it took too long"));
+    }
+    let status = child.wait()?;
+    match status.code() {
+        Some(code) => Ok(u8::try_from(code).unwrap_or(EXIT_FAILED)),
+        None => Err(failed(&format!("it was ended by {}", signals::name(status.signal().unwrap_or_default())))),
     }
 }
 
@@ -63,8 +107,6 @@ mod web {
 mod web {
     //! Posting, signed as Standard Webhooks says (standardwebhooks.com).
 
-    use std::time::Duration;
-
     use base64::Engine as _;
     use base64::engine::general_purpose::STANDARD;
     use hmac::{Hmac, Mac as _};
@@ -80,9 +122,9 @@ mod web {
         let url = job.webhook.as_deref().ok_or_else(|| failed("nowhere to deliver to"))?;
         let body = job.body.to_string();
         let seconds = door::now().as_second().to_string();
-        let timeout = job.timeout_ms.map(Duration::from_millis);
         // Somebody who answers with another address may be anybody.
-        let config = ureq::Agent::config_builder().timeout_global(timeout).max_redirects(0).http_status_as_error(false);
+        let config =
+            ureq::Agent::config_builder().timeout_global(job.timeout()).max_redirects(0).http_status_as_error(false);
         let mut request = ureq::Agent::new_with_config(config.build())
             .post(url)
             .header("content-type", "application/json")

@@ -3,9 +3,14 @@
 use std::fs;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
+use std::os::fd::AsFd as _;
 use std::os::unix::net::UnixListener;
 use std::path::Path;
+use std::time::Duration;
 
+use ringback_sys::identity;
+use ringback_sys::pidfd::PidFd;
+use ringback_sys::watch::{For, poll};
 use serde_json::{Value, json};
 
 use crate::home::Home;
@@ -102,6 +107,22 @@ fn a_delivery_that_takes_too_long_is_ended_and_others_are_not_held_up() {
     assert_eq!(home.say(&["ps", "-q"]).code, Some(0), "the daemon answers meanwhile");
     assert_eq!(taken(&got(&home))["notice"], first["notice"]);
     assert!(home.say(&["daemon", "status", "--json"]).out.contains("it took too long"));
+}
+
+#[test]
+fn a_program_that_hangs_is_ended_in_time_also_without_its_daemon() {
+    let home = home_with("sleep 1000 & echo \"[$$, $!]\" > $D/got; wait", "1h", "timeout = '3s'");
+    home.run(&["--", "true"]);
+    let pids = taken(&got(&home));
+    let ended = pids.as_array().unwrap().iter().map(|pid| {
+        let pid = i32::try_from(pid.as_i64().unwrap()).unwrap();
+        PidFd::open_living(identity::who(pid).unwrap()).unwrap()
+    });
+    let ended: Vec<PidFd> = ended.collect();
+    home.kill_daemon();
+    for process in &ended {
+        assert_eq!(poll(&[(process.as_fd(), For::Read)], Some(Duration::from_secs(30))).unwrap(), [true]);
+    }
 }
 
 #[test]
