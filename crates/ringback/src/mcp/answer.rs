@@ -87,6 +87,9 @@ impl Answer {
             let mut row = summary(task);
             row.insert("verdict".to_owned(), render::verdict(task).into());
             row.insert("label".to_owned(), render::label(task, LABEL_CHARS).into());
+            if !matches!(task.lease.as_str(), "" | "awaited") {
+                row.insert("lease".to_owned(), task.lease.clone().into());
+            }
             answer.lines.push(line(task));
             if with_tails && task.has_ended() {
                 let tail = excerpt::tail(task, budget).text;
@@ -98,6 +101,18 @@ impl Answer {
         }
         answer.field("tasks", rows);
         answer
+    }
+
+    /// Names the session of each task, where there may be several.
+    pub(super) fn with_sessions(mut self, tasks: &[TaskObject]) -> Self {
+        for (at, task) in tasks.iter().enumerate() {
+            let session = clean::short(&task.session, LABEL_CHARS);
+            if let Some(row) = self.fields.get_mut("tasks").and_then(|rows| rows.get_mut(at)) {
+                row["session"] = session.clone().into();
+            }
+            self.lines.push(format!("{} is of session {session}", task.id));
+        }
+        self
     }
 
     /// Unheard notices in full.

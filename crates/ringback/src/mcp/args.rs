@@ -111,6 +111,24 @@ impl Args {
             .map_err(|error| wrong(format!("`{name}`: {error}"), "for example \"90s\", \"5m\", \"1h30m\"".into()))
     }
 
+    /// Two durations, the second not below the first: text like `30s..5m`; or one.
+    pub(super) fn pace(&mut self, name: &str) -> Result<(Option<Duration>, Option<Duration>), Failure> {
+        let halves = match self.values.get(name).and_then(Value::as_str).and_then(|text| text.split_once("..")) {
+            None => return Ok((self.span(name)?, None)),
+            Some((first, longest)) => [first, longest].map(|half| Value::from(half.trim())),
+        };
+        let [first, longest] = halves.map(|half| {
+            self.values.insert(name.to_owned(), half);
+            self.span(name)
+        });
+        let (first, longest) = (first?, longest?);
+        if longest < first {
+            let message = format!("`{name}`: the longest pause is below the first");
+            return Err(wrong(message, "for example \"30s..5m\"".into()));
+        }
+        Ok((first, longest))
+    }
+
     /// A size: text like `512MiB`, or a number of bytes.
     pub(super) fn size(&mut self, name: &str) -> Result<Option<u64>, Failure> {
         let text = match self.values.remove(name) {
@@ -217,6 +235,10 @@ mod tests {
         assert_eq!(all.span("timeout").unwrap(), Some(Duration::from_secs(90)));
         assert_eq!(all.text("command").unwrap(), None);
         assert_eq!(args(&json!({"timeout": "5m"})).unwrap().span("timeout").unwrap(), Some(Duration::from_mins(5)));
+        let pace = |text: &str| args(&json!({ "timeout": text })).unwrap().pace("timeout");
+        let (first, longest) = (Some(Duration::from_secs(30)), Some(Duration::from_mins(5)));
+        assert_eq!((pace("30s").unwrap(), pace("30s..5m").unwrap()), ((first, None), (first, longest)));
+        assert!(pace("5m..30s").unwrap_err().message.contains("below the first") && pace("30s..").is_err());
     }
 
     #[test]

@@ -71,7 +71,7 @@ pub(super) const TOOLS: [Declared; 7] = [
         name: "stop",
         title: "Stop tasks",
         text: "Stops tasks with every process they started: TERM, after `grace` KILL; returns when all are gone, with a \
-               receipt. With `signal` it only sends that signal.",
+               receipt. With `signal` it only sends that signal; with `release` an awaited task only becomes a service.",
         input: stop_input,
         hints: Hints::Destroys { idempotent: true, open: false },
     },
@@ -120,7 +120,7 @@ fn run_input() -> Value {
         "output_policy": {"enum": ["head-tail", "kill", "stop-recording"], "description": "at the cap"},
         "ready": {"type": "string", "description": "regex of a line, or tcp:PORT; noticed, and for wait"},
         "watch": {"type": "array", "items": {"type": "string"}, "description": "regexes of lines to be noticed"},
-        "progress": {"type": "string", "description": "first notice of progress, e.g. 30s; then doubling"},
+        "progress": {"type": "string", "description": "first notice of progress, e.g. 30s; then doubling; 30s..5m has a ceiling"},
         "binding": {"description": "JSON that is echoed in its results"},
         "session": string(),
     }))
@@ -172,6 +172,7 @@ fn stop_input() -> Value {
         "all": {"type": "boolean", "description": "all of this session"},
         "grace": {"type": "string", "description": "default 10s"},
         "signal": {"type": "string", "description": "e.g. INT"},
+        "release": boolean(),
         "session": string(),
     }))
 }

@@ -169,7 +169,10 @@ fn list_shows_what_is_not_over_and_with_ended_what_is() {
     assert!(told.text.contains(&running) && !told.text.contains(&ended) && !told.text.contains(&other), "{told:?}");
     let told = agent.call("list", json!({"ended": true}));
     assert!(told.text.contains(&running) && told.text.contains(&ended), "{told:?}");
-    assert!(agent.call("list", json!({"all_sessions": true})).text.contains(&other));
+    let all = agent.call("list", json!({"all_sessions": true}));
+    assert!(all.text.contains(&format!("{other} is of session other")), "{all:?}");
+    let row = all.fields["tasks"].as_array().unwrap().iter().find(|row| row["id"] == other.as_str()).unwrap();
+    assert_eq!(row["session"], "other");
     let page = agent.call("list", json!({"ended": true, "limit": 1}));
     let before = page.fields["cursor"].as_u64().unwrap();
     let page = agent.call("list", json!({"ended": true, "limit": 1, "before": before}));
@@ -191,6 +194,22 @@ fn stop_ends_the_whole_tree_and_shows_the_receipt() {
     let (a, b) = (agent.begin("sleep 60"), agent.begin("sleep 60"));
     let told = agent.call("stop", json!({"all": true}));
     assert!(told.verdict() == "2 tasks stopped" && told.text.contains(&a) && told.text.contains(&b), "{told:?}");
+}
+
+#[test]
+fn an_awaited_task_is_let_go_of_and_runs_on_as_a_service() {
+    let home = Home::new();
+    let mut agent = Agent::start(&home);
+    let id = agent.begin("sleep 60");
+    let told = agent.call("stop", json!({"ids": [id], "release": true}));
+    assert!(!told.is_error && told.verdict().starts_with("1 task released"), "{told:?}");
+    assert_eq!(
+        (&told.fields["tasks"][0]["lease"], &home.cli(&["show", &id])["lease"]),
+        (&"service".into(), &"service".into())
+    );
+    assert_eq!(home.cli(&["show", &id])["state"], "running");
+    assert_eq!(agent.call("wait", json!({})).verdict(), "nothing awaited runs in this session");
+    assert!(agent.call("stop", json!({"all": true, "release": true})).is_error);
 }
 
 #[test]

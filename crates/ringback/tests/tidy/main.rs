@@ -38,6 +38,15 @@ fn every_test_that_a_page_names_is_there() {
 }
 
 #[test]
+fn everything_of_the_handle_machinery_is_mapped() {
+    let house = house::House::open();
+    assert_eq!(pages::unmapped(&house.files), [""; 0]);
+    let page = [source::File::new("docs/harn.md", "| `run_command {argv, wait_ms}` | x |")];
+    let left = pages::unmapped(&page);
+    assert!(!left.contains(&"argv") && left.contains(&"cwd"));
+}
+
+#[test]
 fn every_effect_has_a_point_at_which_it_can_die() {
     let wrong = points::check(&house::House::open().files);
     assert!(wrong.is_empty(), "\n{}\n", wrong.join("\n"));

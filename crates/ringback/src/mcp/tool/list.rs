@@ -56,6 +56,9 @@ impl List {
         if let Some(next) = next {
             answer.field("cursor", next);
         }
+        if self.all_sessions {
+            answer = answer.with_sessions(&tasks);
+        }
         Ok(answer.complete(line, &tasks))
     }
 }

@@ -75,6 +75,7 @@ fn request(args: &mut Args) -> Result<RunRequest, Failure> {
     let captured = capture(args)?.request(command).map_err(|error| {
         wrong(format!("cannot tell the current folder: {error}"), "pass `cwd` as an absolute path".to_owned())
     })?;
+    let (progress, progress_max) = args.pace("progress")?;
     Ok(RunRequest {
         name: args.text("name")?,
         timeout_ms: args.span("timeout")?.map(millis),
@@ -94,7 +95,8 @@ fn request(args: &mut Args) -> Result<RunRequest, Failure> {
         if_running: args.word("if_running", IfRunning::WORDS)?,
         ready: args.text("ready")?,
         watch: args.texts("watch")?.unwrap_or_default(),
-        progress_ms: args.span("progress")?.map(millis),
+        progress_ms: progress.map(millis),
+        progress_max_ms: progress_max.map(millis),
         ..captured
     })
 }

@@ -1,4 +1,4 @@
-//! `stop`: ends tasks with everything they started, or sends them a signal.
+//! `stop`: ends tasks with everything they started, sends them a signal, or lets go of them.
 
 use ringback_host::quantity::millis;
 use ringback_host::wire::{Reply, Request, TaskObject};
@@ -18,6 +18,13 @@ pub(super) fn read(mut args: Args, speaker: &Speaker) -> Result<Job, Failure> {
     let all = args.flag("all")?;
     let grace_ms = args.span("grace")?.map(millis);
     let signal = args.text("signal")?.map(|name| signal(&name)).transpose()?;
+    let releases = args.flag("release")?;
+    if releases && (ids.is_empty() || signal.is_some() || grace_ms.is_some()) {
+        return Err(wrong(
+            "`release` stops nothing, and needs `ids`".to_owned(),
+            "{\"ids\":[\"ID\"],\"release\":true}".to_owned(),
+        ));
+    }
     if ids.is_empty() != all {
         return Err(args.missing("`ids`, or `all`", "{\"ids\":[\"ID\"]}"));
     }
@@ -26,6 +33,7 @@ pub(super) fn read(mut args: Args, speaker: &Speaker) -> Result<Job, Failure> {
             Err(wrong("`signal` needs `ids`".to_owned(), "{\"ids\":[\"ID\"],\"signal\":\"INT\"}".to_owned()))
         }
         Some(signal) => send_signal(line, ids, signal),
+        None if releases => release(line, ids),
         None => stop(line, &ids, all, grace_ms),
     };
     Ok(Job { limit: speaker.limit(), work: Box::new(work) })
@@ -49,6 +57,14 @@ fn stop(line: &mut Line, ids: &[String], all: bool, grace_ms: Option<u64>) -> Re
             Ok(Answer::plain(format!("still stopping {}", ids.join(", ")), next).complete(line, &[]))
         }
     }
+}
+
+fn release(line: &mut Line, ids: Vec<String>) -> Result<Answer, Failure> {
+    let Reply::Tasks { tasks, faults, .. } = line.call(Request::Release { ids })? else { return Err(unexpected()) };
+    let verdict = format!("{} released: a service of its session now", count(tasks.len(), "task"));
+    let answer =
+        Answer::of_tasks(verdict, &tasks, false, "it runs until the session ends, or stop {\"ids\":…} ends it");
+    Ok(answer.with_faults(faults).complete(line, &tasks))
 }
 
 fn send_signal(line: &mut Line, ids: Vec<String>, signal: i32) -> Result<Answer, Failure> {
