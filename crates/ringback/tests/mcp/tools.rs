@@ -200,7 +200,8 @@ fn stop_ends_the_whole_tree_and_shows_the_receipt() {
 fn an_awaited_task_is_let_go_of_and_runs_on_as_a_service() {
     let home = Home::new();
     let mut agent = Agent::start(&home);
-    let id = agent.begin("sleep 60");
+    let id = agent.begin("echo up; exec sleep 60");
+    agent.call("wait", json!({"ids": [id], "pattern": "up"}));
     let told = agent.call("stop", json!({"ids": [id], "release": true}));
     assert!(!told.is_error && told.verdict().starts_with("1 task released"), "{told:?}");
     assert_eq!(
