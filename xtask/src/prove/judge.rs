@@ -29,6 +29,9 @@ pub(crate) fn task(task: &Value, oracle: &Path, hits: &Hits, counts: &mut Counts
         ("exited", Ends::Itself) => own_word,
         ("exited", Ends::Stopped) => own_word && command,
         ("signaled", Ends::Crash) if task["signal"] == "SIGSEGV" => no_code,
+        ("signaled", Ends::Memory) => {
+            no_code && task["signal"] == "SIGKILL" && matches!(task["reason"].as_str(), None | Some("oom"))
+        }
         // Killed by us, or a child that a killed keeper left in its gate.
         ("signaled", _) => no_code && task["signal"] == "SIGKILL" && (command || keeper && starts == 0),
         ("timed_out", Ends::Limit) | ("killed", Ends::Stopped) => no_code,

@@ -17,6 +17,7 @@ use super::judge;
 use super::processes;
 use super::reader::Read;
 use super::results::Counts;
+use super::room::Rooms;
 use super::subject::{Subject, finish, mark};
 use super::zoo::{Ends, Kind, RESPAWN, ZOO};
 use super::{Trial, is_installed};
@@ -81,6 +82,7 @@ pub(crate) fn run(trial: &mut Trial<'_>, inside: bool) -> Result<(), String> {
     }
     let subject = Subject::new(trial.program)?;
     std::fs::write(subject.oracle().join("respawn.sh"), RESPAWN).map_err(|error| format!("cannot write: {error}"))?;
+    let _rooms = Rooms::make(&subject.oracle());
     let mut canaries = Canaries::new();
     let until = Instant::now() + trial.time;
     let mut round = 0;
@@ -180,6 +182,9 @@ fn ask_all(
     while number < end {
         let at = usize::try_from(chance.below(ZOO.len() as u64)).unwrap_or(0);
         let kind = &ZOO[at];
+        if !kind.has_room(&subject.oracle()) {
+            continue;
+        }
         if let Some(id) = ask(subject, session, shared, kind, (at, number))?
             && kind.ends == Ends::Stopped
             && chance.once_in(2)
@@ -206,7 +211,7 @@ fn ask(
     args.extend(kind.options);
     match kind.ends {
         Ends::Never => args.extend(["--", "no-such-program-zz"]),
-        Ends::Itself | Ends::Crash | Ends::Limit | Ends::Stopped => args.extend(["-c", &script]),
+        Ends::Itself | Ends::Crash | Ends::Limit | Ends::Memory | Ends::Stopped => args.extend(["-c", &script]),
     }
     let client = subject.client(session, &args).spawn().map_err(|error| format!("cannot start a client: {error}"))?;
     let pid = shared.expose(&client);

@@ -46,15 +46,15 @@ pub(crate) fn run(trial: &mut Trial<'_>, options: &Options) -> Result<(), String
     for ended in [FEW, many] {
         let subject = Subject::new(trial.program)?;
         let begun = Instant::now();
-        let oldest = fill(&subject, ended, &mut Chance::new(trial.seed))?;
+        let old = fill(&subject, ended, &mut Chance::new(trial.seed))?;
         println!("life: {ended} finished tasks, written in {:?}", begun.elapsed());
-        homes.push((ended, subject, oldest));
+        homes.push((ended, subject, old));
     }
     for live in [0, LIVE] {
         let mut seen = Vec::new();
-        for (ended, subject, oldest) in &homes {
+        for (ended, subject, old) in &homes {
             let tasks = if live == 0 { Vec::new() } else { start_many(subject, live)? };
-            let figures = measure(subject, &oldest.to_string())?;
+            let figures = measure(subject, &old.to_string())?;
             if live > 0 {
                 check_all_live(subject, &tasks)?;
                 subject.say("onlooker", &["kill", "-s", SESSION, "--grace", "20ms"])?;
@@ -89,18 +89,20 @@ impl Figures {
     }
 }
 
-/// Writes so many finished tasks, as a daemon leaves them that has packed their outputs; the first of them.
+/// Writes so many finished tasks, as a daemon leaves them that has packed their outputs; one from the middle of them.
 fn fill(subject: &Subject, ended: u64, chance: &mut Chance) -> Result<TaskId, String> {
     let words = |what: &'static str| move |error: &dyn std::error::Error| format!("cannot {what}: {error}");
     let home = Home::at(subject.home()).map_err(|error| words("name the home")(&error))?;
     home.prepare().map_err(|error| words("prepare the home")(&error))?;
     let mut store = Store::open(&home.db()).map_err(|error| words("open the database")(&error))?;
-    let mut first = None;
+    let mut middle = None;
     for from in (0..ended).step_by(usize::try_from(BATCH).unwrap_or(1)) {
         let mut records = Vec::new();
         for number in from..ended.min(from + BATCH) {
             let id = TaskId::from_bits(chance.below(1 << 30) << 30 | chance.below(1 << 30));
-            first.get_or_insert(id);
+            if number >= ended / 2 {
+                middle.get_or_insert(id);
+            }
             records.extend(finished(id, number));
             let is_heard = number + 2 * UNHEARD < ended;
             if is_heard {
@@ -110,7 +112,7 @@ fn fill(subject: &Subject, ended: u64, chance: &mut Chance) -> Result<TaskId, St
         store.write(&records).map_err(|error| words("write tasks")(&error))?;
     }
     store.shorten_log();
-    first.ok_or_else(|| "no task was written".into())
+    middle.ok_or_else(|| "no task was written".into())
 }
 
 fn session_of(number: u64) -> String {
@@ -185,7 +187,7 @@ fn least(times: &[u64]) -> u64 {
 }
 
 /// How long the verbs of a day take, whole programs from their start to their end, and what the daemon takes.
-fn measure(subject: &Subject, oldest: &str) -> Result<Figures, String> {
+fn measure(subject: &Subject, old: &str) -> Result<Figures, String> {
     let mut figures = Vec::new();
     let mut starts = Vec::new();
     for _ in 0..STARTS {
@@ -195,8 +197,8 @@ fn measure(subject: &Subject, oldest: &str) -> Result<Figures, String> {
     for (name, args) in [
         ("ps_us", &["ps"][..]),
         ("ps_all_us", &["ps", "-a"]),
-        ("show_us", &["show", oldest]),
-        ("logs_us", &["logs", "--raw", oldest]),
+        ("show_us", &["show", old]),
+        ("logs_us", &["logs", "--raw", old]),
         ("inbox_us", &["inbox"]),
         ("status_us", &["daemon", "status"]),
         ("sessions_us", &["session", "ls"]),

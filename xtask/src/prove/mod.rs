@@ -14,6 +14,7 @@ mod power;
 mod processes;
 mod reader;
 mod results;
+mod room;
 mod simulation;
 mod soak;
 mod subject;

@@ -1,7 +1,7 @@
 //! The same kills for others that run commands in the background: whoever of theirs looks after a task is killed at random.
 
 use std::collections::BTreeSet;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -10,7 +10,7 @@ use rustix::process::Pid;
 use super::chance::{Chance, pause};
 use super::results::Counts;
 use super::zoo::{Ends, Kind, ZOO};
-use super::{Trial, is_installed, processes};
+use super::{Trial, is_installed, processes, target};
 
 /// Tasks of one round.
 const TASKS: u64 = 40;
@@ -30,7 +30,7 @@ struct Peer {
     output: &'static str,
 }
 
-const PEERS: [Peer; 3] = [
+const PEERS: [Peer; 4] = [
     Peer {
         name: "nohup",
         program: "nohup",
@@ -45,6 +45,24 @@ const PEERS: [Peer; 3] = [
         outcome: "sed -n 's/^\\[exited with status \\([0-9]*\\).*/\\1/p' {D}/$1",
         output: "sed -e '1,2d' -e '/^\\[exited with status/d' {D}/$1 | sed -e '${/^$/d}'",
     },
+    // Its tasks are children of its server, which is started again by whoever adds the next one.
+    Peer {
+        name: "pueue",
+        program: "pueued",
+        start: "export PUEUE_CONFIG_PATH={D}/pueue.yml
+            [ -e $PUEUE_CONFIG_PATH ] || printf 'shared:\n  use_unix_socket: true\n  pueue_directory: {D}/data\n  runtime_directory: {D}\nclient: {}\ndaemon: {}\n' > $PUEUE_CONFIG_PATH
+            for try in 1 2 3 4 5 6 7 8 9 10; do
+                pueue status > /dev/null 2>&1 || { pueued -d > /dev/null 2>&1; sleep 0.2; pueue parallel 8 > /dev/null 2>&1; }
+                pueue add --print-task-id --escape -- sh -c \"$1\" 2> /dev/null && break
+            done",
+        outcome: "export PUEUE_CONFIG_PATH={D}/pueue.yml
+            pueue status > /dev/null 2>&1 || { pueued -d > /dev/null 2>&1; sleep 0.5; }
+            pueue status --json 2> /dev/null | python3 -c 'import json, sys
+r = json.load(sys.stdin)[\"tasks\"].get(sys.argv[1], {}).get(\"status\", {})
+r = r.get(\"Done\", {}).get(\"result\") if isinstance(r, dict) else None
+print(0 if r == \"Success\" else r[\"Failed\"] if isinstance(r, dict) and \"Failed\" in r else \"\")' $1",
+        output: "cat {D}/data/task_logs/$1.log",
+    },
     Peer {
         name: "task-spooler",
         program: "tsp",
@@ -56,7 +74,7 @@ const PEERS: [Peer; 3] = [
 
 pub(crate) fn run(trial: &mut Trial<'_>) -> Result<(), String> {
     for peer in &PEERS {
-        if !is_installed(peer.program) {
+        if !is_installed(peer.program) && !own_folder().join(peer.program).is_file() {
             println!("peers: {} is not installed", peer.name);
             continue;
         }
@@ -71,10 +89,17 @@ pub(crate) fn run(trial: &mut Trial<'_>) -> Result<(), String> {
     Ok(())
 }
 
+/// Where peers are looked for that are installed beside the build: `cargo install pueue --locked --root target/peers`.
+fn own_folder() -> PathBuf {
+    target().join("peers/bin")
+}
+
 fn shell(script: &str, folder: &Path, argument: &str, mark: &str) -> String {
     let script = script.replace("{D}", &folder.display().to_string());
     let mut command = Command::new("sh");
     command.args(["-c", &script, "sh", argument]).env("PROVE_MARK", mark).current_dir(folder).stdin(Stdio::null());
+    let path = std::env::var("PATH").unwrap_or_default();
+    command.env("PATH", format!("{}:{path}", own_folder().display()));
     let output = command.stderr(Stdio::null()).output();
     output.map(|output| String::from_utf8_lossy(&output.stdout).trim_end().to_owned()).unwrap_or_default()
 }

@@ -58,7 +58,10 @@ pub(crate) fn marked(entry: &str) -> Vec<Pid> {
     let foreign = |pid: &Pid| {
         let line = file(*pid, "cmdline");
         let name = line.split(|byte| *byte == 0).next().unwrap_or_default();
-        pid.as_raw_nonzero().get() != own && !name.ends_with(b"ringback") && !name.starts_with(b"ringback-keeper")
+        // The daemon starts its own program by another name.
+        let exe = fs::read_link(format!("/proc/{}/exe", pid.as_raw_nonzero())).unwrap_or_default();
+        let is_ours = exe.file_name().is_some_and(|name| name.to_string_lossy().starts_with("ringback"));
+        pid.as_raw_nonzero().get() != own && !is_ours && !name.starts_with(b"ringback-keeper")
     };
     all().into_iter().filter(|pid| carries(pid) && foreign(pid) && is_alive(*pid)).collect()
 }

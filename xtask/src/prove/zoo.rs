@@ -11,6 +11,8 @@ pub(crate) enum Ends {
     Crash,
     /// By the limit that it was given.
     Limit,
+    /// By the kernel, for want of memory.
+    Memory,
     /// It cannot be started.
     Never,
     /// Only when it is stopped.
@@ -26,9 +28,11 @@ pub(crate) struct Kind {
     pub(crate) ends: Ends,
     /// The last number that it counts to, from 1, where it is not `{N}` to `{M}`; 0 if it counts nothing.
     pub(crate) counts: Option<u64>,
+    /// The cgroup that it goes into, by its name in the oracle's folder; where there is none, this kind is not run.
+    pub(crate) room: Option<&'static str>,
 }
 
-const PLAIN: Kind = Kind { word: "", options: &[], script: "", ends: Ends::Itself, counts: None };
+const PLAIN: Kind = Kind { word: "", options: &[], script: "", ends: Ends::Itself, counts: None, room: None };
 const TREE: Kind = Kind { ends: Ends::Stopped, counts: Some(0), ..PLAIN };
 
 pub(crate) const ZOO: &[Kind] = &[
@@ -62,6 +66,20 @@ pub(crate) const ZOO: &[Kind] = &[
         ..TREE
     },
     Kind {
+        word: "victim of its memory",
+        script: "echo $$ > {D}/memory/cgroup.procs && exec tail /dev/zero",
+        ends: Ends::Memory,
+        room: Some("memory"),
+        ..TREE
+    },
+    // As many as the room has places, again and again, until somebody stops it.
+    Kind {
+        word: "fork bomb",
+        script: "sh -c 'echo $$ > {D}/pids/cgroup.procs; b() { sleep 0.1; b | b & }; b' 2> /dev/null & exec sleep 1000",
+        room: Some("pids"),
+        ..TREE
+    },
+    Kind {
         word: "four levels",
         script: "sh -c 'sh -c \"setsid sh -c \\\"sleep 1000; true\\\"; true\"; true'; true",
         ..TREE
@@ -72,6 +90,11 @@ pub(crate) const ZOO: &[Kind] = &[
 pub(crate) const RESPAWN: &str = "sleep 0.3\nsetsid sh $0 &\n";
 
 impl Kind {
+    /// Whether it can be run with what is in the oracle's folder.
+    pub(crate) fn has_room(&self, oracle: &Path) -> bool {
+        self.room.is_none_or(|room| oracle.join(room).exists())
+    }
+
     pub(crate) fn code(number: u64) -> u64 {
         number % 90 + 10
     }
@@ -82,7 +105,7 @@ impl Kind {
             Ends::Itself => "; echo {C} > {D}/code.{N}; exit {C}",
             // Whoever kills one of its children has it go on and end.
             Ends::Stopped => "; c=$?; echo $c > {D}/code.{N}; exit $c",
-            Ends::Crash | Ends::Limit | Ends::Never => "",
+            Ends::Crash | Ends::Limit | Ends::Memory | Ends::Never => "",
         };
         let script = format!("echo s >> {{D}}/starts.{{N}}; echo begin {{N}}; {}{last}", self.script);
         let code = Self::code(number).to_string();
