@@ -9,8 +9,8 @@ use crate::character::is_plain;
 use crate::recognise::{Findings, Recogniser};
 use crate::render::{Line, Options, Renderer};
 
-/// How much is held: twice the end that is kept.
-const BUFFER_BYTES: usize = 2 * TAIL_BYTES;
+/// How much is held: the end that is kept is moved to the front for every three times as much that comes.
+const BUFFER_BYTES: usize = 4 * TAIL_BYTES;
 /// How much of the end is kept.
 pub(crate) const TAIL_BYTES: usize = 256 << 10;
 /// A longer line is looked at in parts.
@@ -78,7 +78,8 @@ pub struct Scanner {
     buffer: Vec<u8>,
     /// How much of the buffer was looked at.
     done: usize,
-    /// The number of the line at `done`.
+    /// Up to where newlines were counted, and the number of the line there. It is far behind where nobody asks.
+    counted: usize,
     line: u64,
     /// Bytes and lines that are no longer in the buffer.
     dropped_bytes: u64,
@@ -115,6 +116,7 @@ impl Scanner {
         Self {
             buffer: Vec::new(),
             done: 0,
+            counted: 0,
             line: 1,
             dropped_bytes: 0,
             dropped_lines: 0,
@@ -155,7 +157,7 @@ impl Scanner {
             model.finish(&mut |line| self.recogniser.line(line.number, line.text));
         }
         let unseen = self.look_at_end_again();
-        let newlines = memchr::memchr_iter(b'\n', &self.buffer).count() as u64;
+        let newlines = newlines(&self.buffer);
         let open = u64::from(self.buffer.last().is_some_and(|byte| *byte != b'\n'));
         Scanned {
             recogniser: self.recogniser,
@@ -177,7 +179,12 @@ impl Scanner {
 
     fn drop_front(&mut self) {
         let count = (self.buffer.len() - TAIL_BYTES).min(self.done);
-        self.dropped_lines += memchr::memchr_iter(b'\n', &self.buffer[..count]).count() as u64;
+        if self.counted <= count {
+            self.dropped_lines = self.line_at(count) - 1;
+        } else {
+            self.dropped_lines += newlines(&self.buffer[..count]);
+        }
+        self.counted -= count;
         self.dropped_bytes += count as u64;
         self.buffer.copy_within(count.., 0);
         self.buffer.truncate(self.buffer.len() - count);
@@ -206,7 +213,7 @@ impl Scanner {
             let line_start = memchr::memrchr(b'\n', &self.buffer[self.done..word.start]).map_or(0, |at| at + 1);
             self.skip_to(self.done + line_start);
             if self.looks_left == 0 {
-                self.tired_at = Some(self.line);
+                self.tired_at = Some(self.line_at(self.done));
                 self.recogniser.jump();
                 continue;
             }
@@ -217,12 +224,19 @@ impl Scanner {
     }
 
     fn skip_to(&mut self, at: usize) {
-        self.line += memchr::memchr_iter(b'\n', &self.buffer[self.done..at]).count() as u64;
         self.done = at;
+    }
+
+    /// The number of the line at this place, which is not before the last one that was asked for.
+    fn line_at(&mut self, at: usize) -> u64 {
+        self.line += newlines(&self.buffer[self.counted..at]);
+        self.counted = at;
+        self.line
     }
 
     /// Shows the recogniser the line at `done`, or what is around the word of a long or redrawn one. Gives where it ends.
     fn look_at_line(&mut self, word: std::ops::Range<usize>, end: usize) -> usize {
+        let line = self.line_at(self.done);
         let buffer = &self.buffer[..end];
         let line_end = memchr::memchr(b'\n', &buffer[word.end..]).map_or(end, |at| word.end + at);
         let mut look = self.done..line_end;
@@ -242,7 +256,7 @@ impl Scanner {
         if let Some(heading) = needs_heading(&text).then(|| heading(&buffer[..self.done])).flatten() {
             self.recogniser.set_heading(&heading);
         }
-        self.recogniser.line(self.line, &text);
+        self.recogniser.line(line, &text);
         // What follows in the same raw line is looked at too; else the newline is part of the line.
         if look.end < line_end && !buffer[look.end..line_end].iter().all(|byte| *byte == b'\r') {
             look.end.max(self.done + 1)
@@ -256,9 +270,9 @@ impl Scanner {
         let tired_at = self.tired_at.take()?;
         let from = self.buffer.len().saturating_sub(END_BYTES);
         let start = memchr::memchr(b'\n', &self.buffer[from..]).map_or(self.buffer.len(), |at| from + at + 1);
-        (self.done, self.line) = (0, self.dropped_lines + 1);
+        (self.counted, self.line) = (0, self.dropped_lines + 1);
         self.skip_to(start);
-        while self.line < tired_at && self.done < self.buffer.len() {
+        while self.line_at(self.done) < tired_at && self.done < self.buffer.len() {
             let next = memchr::memchr(b'\n', &self.buffer[self.done..]);
             self.skip_to(next.map_or(self.buffer.len(), |at| self.done + at + 1));
         }
@@ -267,6 +281,10 @@ impl Scanner {
         self.look_at(self.buffer.len());
         (unseen.0 <= unseen.1).then_some(unseen)
     }
+}
+
+fn newlines(bytes: &[u8]) -> u64 {
+    memchr::memchr_iter(b'\n', bytes).count() as u64
 }
 
 /// The visible text of a part of a line.

@@ -7,7 +7,7 @@ use serde_json::json;
 
 use super::Options;
 use super::name::Name;
-use super::record::Request;
+use super::request::Request;
 use crate::cli::door;
 use crate::explain::Failure;
 

@@ -10,6 +10,7 @@ mod copy;
 mod desk;
 mod name;
 mod record;
+mod request;
 mod server;
 
 use std::path::PathBuf;

@@ -15,6 +15,7 @@ mod findings;
 mod held_pipes;
 mod hidden;
 mod hold_back;
+mod hostile_output;
 mod limits;
 mod timeouts;
 mod trees;

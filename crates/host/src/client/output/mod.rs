@@ -227,7 +227,8 @@ impl Output {
             let floor = self.gaps.iter().map(|gap| gap.to).filter(|to| *to < high).max().unwrap_or(0);
             let low = high.saturating_sub(BLOCK_BYTES as u64).max(floor);
             let length = usize::try_from(high - low).unwrap_or(BLOCK_BYTES);
-            self.file.read_exact_at(&mut block[..length], low)?;
+            // Of a file that somebody has cut off less is there.
+            let length = self.read_some(&mut block[..length], low)?;
             for (at, _) in block[..length].iter().enumerate().rev().filter(|(_, byte)| **byte == b'\n') {
                 let after = low + at as u64 + 1;
                 // The newline that ends the last line does not begin another one.
@@ -241,6 +242,18 @@ impl Output {
             high = low;
         }
         Ok(0)
+    }
+
+    /// Fills the block from `at` on, as far as the file goes; how much that is.
+    fn read_some(&self, block: &mut [u8], at: u64) -> io::Result<usize> {
+        let mut done = 0;
+        while done < block.len() {
+            match self.file.read_at(&mut block[done..], at + done as u64)? {
+                0 => break,
+                count => done += count,
+            }
+        }
+        Ok(done)
     }
 
     /// Exactly these bytes, as far as they are there; a gap reads as nothing.
@@ -373,6 +386,8 @@ pub(super) mod tests {
         assert_eq!(start(b"a\nb\nc\n", 99), 0);
         assert_eq!(start(b"a\nb\n", 0), 4);
         assert_eq!(start(b"\n\n\n", 2), 1);
+        // Found by chance: a file that is cut off before a gap.
+        assert_eq!(sample(b"a\nb\n", &[], &[(50, 60)]).output.tail_start(2, 60).unwrap(), 2);
         let long = [vec![b'x'; 3 * BLOCK_BYTES], b"\nlast\n".to_vec()].concat();
         assert_eq!(start(&long, 1), 3 * BLOCK_BYTES as u64 + 1);
         assert_eq!(start(&long, 2), 0);

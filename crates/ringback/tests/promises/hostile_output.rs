@@ -1,0 +1,82 @@
+//! Output that would break a careless reader, through real tasks and real doors: bounded memory, a clear word, no crash.
+
+use std::process::Command;
+
+use crate::support::{Said, World, finish};
+
+/// A reader that holds what it reads does not come through with so little address space, kB.
+const ADDRESS_SPACE_KB: u32 = 160 << 10;
+
+/// Runs a client that must do with little memory.
+#[track_caller]
+fn lean(world: &World, args: &[&str]) -> Said {
+    let like = world.onlooker(args);
+    let mut shell = Command::new("sh");
+    shell.args(["-c", &format!("ulimit -v {ADDRESS_SPACE_KB}; exec \"$0\" \"$@\"")]);
+    shell.arg(like.get_program()).args(like.get_args()).env_clear();
+    shell.envs(like.get_envs().filter_map(|(name, value)| Some((name, value?))));
+    shell.current_dir(like.get_current_dir().unwrap()).stdin(std::process::Stdio::null());
+    shell.stdout(std::process::Stdio::piped()).stderr(std::process::Stdio::piped());
+    finish(shell.spawn().unwrap())
+}
+
+/// What each door shows of the output of this script, in little memory.
+#[track_caller]
+fn check(script: &str, rendered: &str, digest: &str) {
+    let world = World::new();
+    let id = world.sh(script);
+    assert_eq!(world.end(&id)["state"], "exited");
+    let said = lean(&world, &["logs", "--rendered", &id]).ok();
+    assert!(said.out.len() < 10_000 && said.text().contains(rendered), "{script}: {}", said.text());
+    let said = lean(&world, &["logs", "--digest", &id]).ok();
+    assert!(said.out.len() <= 2048 && said.text().contains(digest), "{script}: {}", said.text());
+    for verb in [&["logs", "--rendered", "-n", "1"][..], &["logs", "--grep", "nowhere"], &["results"], &["diagnostics"]]
+    {
+        let said = lean(&world, &[verb, &[&id]].concat());
+        assert!(said.code == Some(0) && !said.text().contains('\u{1b}'), "{script} {verb:?}: {said:?}");
+    }
+}
+
+#[test]
+fn an_endless_line_is_shown_with_how_much_more_it_had() {
+    check("head -c 8388608 /dev/zero | tr '\\0' x; printf ' the end'", "x…[8386616 more characters]", "x the end");
+}
+
+#[test]
+fn empty_lines_without_number_are_one() {
+    check("yes '' | head -n 200000; echo after", "(empty line ×200000)\nafter\n", "200006 B, 200001 lines");
+}
+
+#[test]
+fn storms_of_nul_and_escapes_are_silent() {
+    check("head -c 2000000 /dev/zero; echo after", "after", "2000006 B");
+    check("yes \"$(printf '\\033')\" | tr -d '\\n' | head -c 300000; echo; echo after", "after\n", "300007 B");
+    let spying = r"printf '\033]52;c;ZXZpbA==\007\033]8;;http://x\033\\link\033]8;;\033\\ \033[6n\n'";
+    check(&format!("for i in 1 2 3 4; do {spying}; done; echo after"), "link (×4)\nafter\n", "link");
+    check(
+        r"i=0; while [ $i -lt 999 ]; do printf '\342\211\360\237\377'; i=$((i+1)); done; echo",
+        "\u{fffd}",
+        "\u{fffd}",
+    );
+}
+
+#[test]
+fn a_large_report_is_read_in_little_memory_and_one_with_entities_is_refused() {
+    let world = World::new();
+    let case = "<testcase name='$0 of many' classname='some.class.of.tests'><system-out>said something</system-out></testcase>";
+    let many = format!("seq 1 20000 | sed \"s|\\\\(.*\\\\)|{}|\"", case.replace("$0", "\\\\1"));
+    let large = world.sh(&format!("(echo '<testsuite>'; {many}; echo '</testsuite>') > junit.xml"));
+    world.end(&large);
+    let said = lean(&world, &["results", &large]).ok().text();
+    assert!(said.contains("20000 passed (JUnit)"), "{said}");
+    let laughs =
+        "<!DOCTYPE x [<!ENTITY a \"aaaa\"><!ENTITY b \"&a;&a;\">]><testsuite><testcase name=\"&b;\"/></testsuite>";
+    let bomb = world.sh(&format!("echo '{laughs}' > junit.xml; exit 1"));
+    world.end(&bomb);
+    let said = lean(&world, &["results", &bomb]).ok().text();
+    assert!(said.starts_with("FAILED exit 1") && said.contains("declares a document type, which is refused"), "{said}");
+    let lie = world.sh("echo '<testsuite><testcase name=\"a\"/></testsuite>' > junit.xml; exit 3");
+    world.end(&lie);
+    let said = lean(&world, &["logs", "--digest", &lie]).ok().text();
+    assert!(said.starts_with("FAILED exit 3") && said.contains("no test failed by JUnit, and yet"), "{said}");
+}
