@@ -9,7 +9,7 @@ use quick_xml::Reader;
 use quick_xml::events::{BytesStart, Event};
 
 use crate::recognise::{Diagnostic, Findings, Recogniser, Status, Test};
-use crate::text::clip;
+use crate::text::{clip, shorten};
 
 /// A larger report is not read to its end.
 pub const REPORT_BYTES_MAX: u64 = 256 << 20;
@@ -17,6 +17,8 @@ pub const REPORT_BYTES_MAX: u64 = 256 << 20;
 pub const PIECE_BYTES_MAX: u64 = 8 << 20;
 /// How much of a failure's text is looked at.
 const FAILURE_BYTES_MAX: usize = 16 << 10;
+/// How much of the reason is told why a report cannot be read.
+const WHY_BYTES_MAX: usize = 300;
 /// What these reports are called where they say something.
 pub(crate) const SOURCE: &str = "JUnit";
 
@@ -80,7 +82,7 @@ pub fn read(report: impl BufRead) -> Report {
                 break Some(ReportError::TooLarge);
             }
             Err(quick_xml::Error::Io(error)) => break Some(ReportError::Io(io::Error::new(error.kind(), error))),
-            Err(error) => break Some(ReportError::Malformed(error.to_string())),
+            Err(error) => break Some(malformed(&error)),
         }
     };
     if let Some(counts) = state.found.counts.first_mut() {
@@ -208,9 +210,13 @@ fn test(tag: &BytesStart<'_>) -> Result<Test, ReportError> {
     Ok(case)
 }
 
+/// What the reader says may quote a tag of megabytes.
+fn malformed(error: &dyn fmt::Display) -> ReportError {
+    ReportError::Malformed(shorten(&error.to_string(), WHY_BYTES_MAX))
+}
+
 /// The value of an attribute. Only the entities that XML itself defines are known.
 fn attribute(tag: &BytesStart<'_>, name: &str) -> Result<Option<String>, ReportError> {
-    let malformed = |error: &dyn fmt::Display| ReportError::Malformed(error.to_string());
     match tag.try_get_attribute(name) {
         Ok(None) => Ok(None),
         Ok(Some(attribute)) => {
