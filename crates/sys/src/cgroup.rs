@@ -300,6 +300,35 @@ mod tests {
     }
 
     #[test]
+    fn limits_are_switched_on_only_where_that_harms_nobody() {
+        let own = std::process::id();
+        let check = |place: &str, processes: &str| {
+            let scratch = Scratch::new();
+            let parent = scratch.path().join(place);
+            fs::create_dir(&parent).unwrap();
+            for (name, text) in [
+                ("cgroup.controllers", "cpu memory pids"),
+                ("cgroup.subtree_control", ""),
+                ("cgroup.type", "domain"),
+                ("cgroup.procs", processes),
+            ] {
+                fs::write(parent.join(name), text).unwrap();
+            }
+            let prefix = "ringback-0123456789abcdef-".to_owned();
+            let mut cgroups = Cgroups { parent: parent.clone(), prefix, controls: Controls::default() };
+            // In folders that are none of the kernel's the children have no files.
+            let _ = cgroups.switch_on_limits();
+            let aside = fs::read_to_string(cgroups.of_task(DAEMON).join("cgroup.procs")).ok();
+            (aside, fs::read_to_string(parent.join("cgroup.subtree_control")).unwrap().is_empty(), cgroups.controls)
+        };
+        let alone = format!("{own}\n");
+        let none = Controls::default();
+        assert_eq!(check("a.scope", &alone), (Some("0".to_owned()), false, none), "it steps aside first");
+        assert_eq!(check("a.scope", &format!("1\n{own}\n")), (None, true, none), "others are in it");
+        assert_eq!(check("a.service", &alone), (None, true, none), "systemd could not start it again");
+    }
+
+    #[test]
     fn cgroups_are_made_and_swept_where_they_can_be_had() {
         let scratch = Scratch::new();
         let Ok(cgroups) = Cgroups::find(scratch.path()) else { return eprintln!("no cgroups here") };

@@ -109,7 +109,7 @@ mod web {
 
     use base64::Engine as _;
     use base64::engine::general_purpose::STANDARD;
-    use hmac::{Hmac, Mac as _};
+    use hmac::{Hmac, KeyInit as _, Mac as _};
     use sha2::Sha256;
 
     use super::{Done, Failure, Job, failed};

@@ -158,7 +158,7 @@ fn request(stream: &TcpStream) -> (String, String) {
 #[test]
 fn a_webhook_is_signed_and_posted_until_it_is_taken() {
     use base64::Engine as _;
-    use hmac::Mac as _;
+    use hmac::{KeyInit as _, Mac as _};
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
     let url = format!("http://{}/hook", listener.local_addr().unwrap());
     let home = Home::new();
