@@ -1,6 +1,10 @@
-//! The project's tasks beside its tests: figures about speed (`bench`) and about promises under faults (`prove`).
+//! The project's tasks beside its tests: figures about speed (`bench`, `budgets`, `flame`) and about promises under faults
+//! (`prove`).
 
 mod bench;
+mod budgets;
+mod built;
+mod flame;
 mod prove;
 
 use std::error::Error;
@@ -25,6 +29,13 @@ enum Task {
     Prove(prove::Options),
     /// Measures ringback beside its peers in one run, as ratios to the floor of the machine.
     Bench(bench::Options),
+    /// Counts the instructions of the submit path of the release program, and compares them with their budgets.
+    Budgets(budgets::Options),
+    /// Draws where the time of a submission, an ending and a capture goes, as flame graphs.
+    Flame(flame::Options),
+    /// The work that `flame` records.
+    #[command(hide = true)]
+    Drive(flame::Drive),
     /// Sleeps, and writes the monotonic clock to a file as its last act: what the bench waits for.
     #[command(hide = true)]
     Stamp(bench::Stamp),
@@ -34,6 +45,9 @@ fn main() -> ExitCode {
     let done = match Arguments::parse().task {
         Task::Prove(options) => prove::run(&options).map_err(Into::into),
         Task::Bench(options) => bench::run(&options),
+        Task::Budgets(options) => budgets::run(&options),
+        Task::Flame(options) => flame::run(&options),
+        Task::Drive(drive) => drive.run(),
         Task::Stamp(stamp) => stamp.write(),
     };
     match done {

@@ -5,8 +5,6 @@ use std::{
     os::fd::{AsFd, RawFd},
 };
 
-use rustix::time::{ClockId, Timespec, clock_gettime};
-
 use crate::form::spec::LIMITS;
 
 /// How many descriptors [`raise_fd_limit`] asks for at most: one per live task and client, and room above 10,000.
@@ -41,7 +39,7 @@ pub fn close_above(last: RawFd) -> io::Result<()> {
 /// How far the clock that files are stamped by may be behind, milliseconds (`CLOCK_REALTIME_COARSE`, `clock_gettime(2)`): a tick
 /// of the kernel, 1 to 10 ms, and what rounding takes.
 pub fn stamp_slack_ms() -> i64 {
-    let tick = rustix::time::clock_getres(ClockId::RealtimeCoarse);
+    let tick = rustix::time::clock_getres(rustix::time::ClockId::RealtimeCoarse);
     tick.tv_nsec / 1_000_000 + tick.tv_sec * 1000 + 1
 }
 
@@ -120,20 +118,27 @@ fn limits_of(number: libc::__rlimit_resource_t) -> io::Result<libc::rlimit> {
 pub fn rss_bytes() -> io::Result<u64> {
     let statm = fs::read_to_string("/proc/self/statm")?;
     let pages: u64 = statm.split(' ').nth(1).and_then(|n| n.parse().ok()).ok_or(io::ErrorKind::InvalidData)?;
-    Ok(pages * rustix::param::page_size() as u64)
+    // SAFETY: a number goes in and comes out.
+    let page_bytes = unsafe { libc::sysconf(libc::_SC_PAGESIZE) };
+    Ok(pages * u64::try_from(page_bytes).map_err(|_| io::Error::last_os_error())?)
 }
 
 /// `CLOCK_MONOTONIC`, milliseconds: time awake, the same for all processes of one boot.
 pub fn monotonic_ms() -> u64 {
-    u64::try_from(milliseconds(clock_gettime(ClockId::Monotonic))).unwrap_or(0)
+    u64::try_from(milliseconds(libc::CLOCK_MONOTONIC)).unwrap_or(0)
 }
 
 /// The wall clock, milliseconds after 1970.
 pub fn wall_ms() -> i64 {
-    milliseconds(clock_gettime(ClockId::Realtime))
+    milliseconds(libc::CLOCK_REALTIME)
 }
 
-fn milliseconds(time: Timespec) -> i64 {
+/// Asked of the C library: rustix looks for the fast way by itself, with a call and a table of the kernel's that show it a
+/// page which is not there under valgrind (prctl(2), `PR_GET_AUXV`, Linux 6.4), and this program's cost is counted there.
+fn milliseconds(clock: libc::clockid_t) -> i64 {
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: `time` is valid for the write; it fails only for a clock that the kernel does not have (clock_gettime(2)).
+    unsafe { libc::clock_gettime(clock, &raw mut time) };
     time.tv_sec * 1000 + time.tv_nsec / 1_000_000
 }
 

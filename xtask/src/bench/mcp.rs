@@ -38,6 +38,11 @@ impl Server {
         Ok(answer)
     }
 
+    /// The server's process.
+    pub(crate) fn id(&self) -> u32 {
+        self.child.id()
+    }
+
     fn ask(&mut self, method: &str, params: &Value) -> Done<Value> {
         self.asked += 1;
         let id = self.asked;

@@ -58,6 +58,17 @@ impl Samples {
     }
 }
 
+/// What a row is aimed at.
+#[derive(Clone, Copy)]
+pub(crate) enum Target {
+    /// At most this many times the floor.
+    Ratio(f64),
+    /// At most this much, in the row's unit.
+    Amount(f64),
+    /// It is shown beside another row.
+    Shown,
+}
+
 /// One line of the table.
 pub(crate) struct Row {
     pub(crate) name: String,
@@ -67,13 +78,16 @@ pub(crate) struct Row {
     /// Samples of the floor, taken between ours; rows about sizes have none.
     pub(crate) floor: Option<Samples>,
     pub(crate) peers: Vec<(String, Samples)>,
-    /// What was aimed at, as text: `≤ 1.4 ×`.
-    pub(crate) target: &'static str,
+    pub(crate) target: Target,
+    /// What the distance to the floor is made of.
+    pub(crate) made_of: &'static str,
+    /// What would be tried next, where the target is missed.
+    pub(crate) next: &'static str,
 }
 
 impl Row {
-    pub(crate) fn new(name: impl Into<String>, unit: &'static str, ours: Samples, target: &'static str) -> Self {
-        Self { name: name.into(), unit, ours, floor: None, peers: Vec::new(), target }
+    pub(crate) fn new(name: impl Into<String>, unit: &'static str, ours: Samples, target: Target) -> Self {
+        Self { name: name.into(), unit, ours, floor: None, peers: Vec::new(), target, made_of: "", next: "" }
     }
 
     pub(crate) fn over(mut self, floor: Samples) -> Self {
@@ -86,9 +100,34 @@ impl Row {
         self
     }
 
+    /// What the distance to the floor is made of, and what would be tried next where the target is missed.
+    pub(crate) fn because(mut self, made_of: &'static str, next: &'static str) -> Self {
+        self.made_of = made_of;
+        self.next = next;
+        self
+    }
+
     /// These samples' median against the floor's.
     pub(crate) fn ratio(&self, samples: &Samples) -> Option<f64> {
         self.floor.as_ref().map(|floor| samples.median() / floor.median())
+    }
+
+    /// What was aimed at, for people.
+    pub(crate) fn aim(&self) -> String {
+        match self.target {
+            Target::Ratio(most) => format!("≤ {most} ×"),
+            Target::Amount(most) => format!("≤ {most} {}", self.unit),
+            Target::Shown => "–".to_owned(),
+        }
+    }
+
+    /// Whether our median is past what was aimed at.
+    pub(crate) fn is_missed(&self) -> bool {
+        match self.target {
+            Target::Ratio(most) => self.ratio(&self.ours).is_some_and(|ratio| ratio > most),
+            Target::Amount(most) => self.ours.median() > most,
+            Target::Shown => false,
+        }
     }
 }
 

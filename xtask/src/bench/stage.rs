@@ -1,6 +1,5 @@
 //! Where the bench plays: the program that is measured, and homes of its own on the disk that is measured.
 
-use std::env;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -11,11 +10,12 @@ use ringback_host::wire::{ByteBuf, Caller, Command as Asked, Reply, Request, Unt
 use serde_json::Value;
 use tempfile::TempDir;
 
+use super::measure::proc_kib;
 use crate::Done;
+use crate::built;
 
 /// The built program, and the folder for homes.
 pub(crate) struct Stage {
-    pub(crate) root: PathBuf,
     pub(crate) program: PathBuf,
     dir: PathBuf,
 }
@@ -23,19 +23,17 @@ pub(crate) struct Stage {
 impl Stage {
     /// Builds the program as it is shipped.
     pub(crate) fn set(dir: Option<&Path>) -> Done<Self> {
-        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..").canonicalize()?;
-        let cargo = env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-        let built = Command::new(cargo)
-            .current_dir(&root)
-            .args(["build", "--release", "--quiet", "--package", "ringback"])
-            .status()?;
-        if !built.success() {
-            return Err("ringback was not built".into());
-        }
-        let target = env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), PathBuf::from);
-        let dir = dir.map_or_else(|| target.join("bench"), Path::to_owned);
+        let program = built::release()?;
+        let dir = dir.map_or_else(|| built::target().join("bench"), Path::to_owned);
         fs::create_dir_all(&dir)?;
-        Ok(Self { program: target.join("release/ringback"), root, dir })
+        Ok(Self { program, dir })
+    }
+
+    /// This program, on the disk of the build folder.
+    pub(crate) fn with(program: &Path) -> Done<Self> {
+        let dir = built::target().join("bench");
+        fs::create_dir_all(&dir)?;
+        Ok(Self { program: program.to_owned(), dir })
     }
 
     /// A home of its own, whose daemon and tasks are gone when it is dropped.
@@ -76,7 +74,8 @@ impl Lodging<'_> {
         let folder = self.path().join(".config/ringback");
         fs::create_dir_all(&folder)?;
         fs::write(folder.join("config.toml"), config)?;
-        self.ringback(["daemon", "stop"]).stdin(Stdio::null()).stdout(Stdio::null()).status()?;
+        let mut stop = self.ringback(["daemon", "stop"]);
+        stop.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).status()?;
         self.json(["stats"])?;
         Ok(())
     }
@@ -91,6 +90,11 @@ impl Lodging<'_> {
     pub(crate) fn client(&self) -> Done<Client> {
         let caller = Caller { session: "bench".to_owned(), by: "bench".to_owned() };
         Ok(Client::open_with(&Home::at(self.path())?, caller, Launcher::program(&self.stage.program))?)
+    }
+
+    /// What the daemon has in memory, in MB.
+    pub(crate) fn resident(&self) -> Done<f64> {
+        Ok(proc_kib(&format!("/proc/{}/status", self.daemon()?), "VmRSS")? / 1024.0)
     }
 
     /// The daemon's process.

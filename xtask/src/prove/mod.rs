@@ -11,7 +11,7 @@ mod kills;
 mod life;
 mod peers;
 mod power;
-mod processes;
+pub(crate) mod processes;
 mod reader;
 mod results;
 mod room;

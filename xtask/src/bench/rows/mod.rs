@@ -15,7 +15,7 @@ use crate::Done;
 type Measure = fn(&Stage, &Options) -> Done<Vec<Row>>;
 
 /// Every row, with the name that `--row` looks for.
-pub(super) const ALL: [(&str, Measure); 14] = [
+pub(super) const ALL: [(&str, Measure); 15] = [
     ("submit by CLI", submit::by_cli),
     ("submit by MCP", submit::by_mcp),
     ("submit by library", submit::by_library),
@@ -30,4 +30,5 @@ pub(super) const ALL: [(&str, Measure); 14] = [
     ("memory", size::memory),
     ("after 10,000", size::after_many),
     ("binary", size::binary),
+    ("release build", size::build),
 ];

@@ -1,16 +1,17 @@
-//! The peers: programs that put a command into the background, measured where they are installed.
+//! Programs with a command line that put a command into the background.
 
-use std::env;
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
 
-use super::measure::{pause, time};
-use super::stage::Stage;
+use super::super::measure::{pause, proc_kib, time};
+use super::super::stage::Stage;
+use super::find;
 use crate::Done;
+use crate::prove::processes;
 
 /// How a peer is used.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -36,10 +37,10 @@ pub(crate) fn start_all(stage: &Stage) -> Done<Vec<Peer>> {
     for (kind, program) in
         [(Kind::Setsid, "setsid"), (Kind::TaskSpooler, "tsp"), (Kind::Nq, "nq"), (Kind::Pueue, "pueued")]
     {
-        if on_path(program).is_some() {
+        if find(program).is_some() {
             started.push(Peer::start(kind, stage.folder()?)?);
         } else {
-            eprintln!("  {program} is not installed: its peer is left out");
+            eprintln!("  {program} is not installed (`--install-peers`): its peer is left out");
         }
     }
     Ok(started)
@@ -62,7 +63,7 @@ impl Peer {
                 daemon.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
                 peer.daemon = Some(daemon.spawn()?);
                 peer.until(|peer| time(peer.command("pueue").arg("status")).is_ok())?;
-                time(peer.command("pueue").args(["parallel", "64"]))?;
+                time(peer.command("pueue").args(["parallel", "1000"]))?;
             }
         }
         Ok(peer)
@@ -76,6 +77,29 @@ impl Peer {
             Kind::Pueue => "pueue",
         }
         .to_owned()
+    }
+
+    /// How many tasks it can have at once: task-spooler has a client for each, and a limit on those; nq and the shell have
+    /// nobody who would hold them.
+    pub(crate) fn live_max(&self) -> usize {
+        match self.kind {
+            Kind::Setsid | Kind::Nq | Kind::TaskSpooler => 0,
+            Kind::Pueue => 1_000,
+        }
+    }
+
+    /// What its daemon has in memory, in MB; nothing where there is none.
+    pub(crate) fn resident(&self) -> Done<Option<f64>> {
+        let daemon = match (&self.daemon, self.kind) {
+            (Some(daemon), _) => daemon.id().cast_signed(),
+            // Its server and the clients that wait for a turn have one name; the server is the oldest.
+            (None, Kind::TaskSpooler) => {
+                let entry = format!("TS_SOCKET={}", self.path("socket").display());
+                processes::marked(&entry).iter().map(|pid| pid.as_raw_nonzero().get()).min().ok_or("no task-spooler")?
+            }
+            (None, _) => return Ok(None),
+        };
+        Ok(Some(proc_kib(&format!("/proc/{daemon}/status"), "VmRSS")? / 1024.0))
     }
 
     /// How long a submission takes the one who submits.
@@ -141,7 +165,7 @@ impl Peer {
     }
 
     fn command(&self, program: &str) -> Command {
-        let mut command = Command::new(on_path(program).unwrap_or_else(|| program.into()));
+        let mut command = Command::new(find(program).unwrap_or_else(|| program.into()));
         command.env("TS_SOCKET", self.path("socket")).env("TMPDIR", self.dir.path()).env("TS_MAXFINISHED", "20000");
         command.env("NQDIR", self.dir.path()).env("PUEUE_CONFIG_PATH", self.path("pueue.yml"));
         command
@@ -178,12 +202,4 @@ impl Drop for Peer {
             drop(daemon.wait());
         }
     }
-}
-
-/// The program as a path: without one, `posix_spawn` looks through the whole PATH in every sample.
-fn on_path(program: &str) -> Option<PathBuf> {
-    if program.starts_with('/') {
-        return Some(program.into());
-    }
-    env::split_paths(&env::var_os("PATH")?).map(|dir| dir.join(program)).find(|path| Path::is_file(path))
 }
