@@ -2,6 +2,7 @@
 
 pub mod client;
 pub mod config;
+pub mod confined;
 pub mod daemon;
 pub mod home;
 pub mod limits;

@@ -1,15 +1,19 @@
-//! Whether a TCP port is open, and whether it is this tree that opened it.
+//! The TCP sockets of this machine and the processes that hold them; and whether a tree has opened a port.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    fs, io,
-    net::{IpAddr, Ipv4Addr, Ipv6Addr},
+    fs,
+    io::{self, BufRead as _},
+    net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr},
+    ops::ControlFlow,
 };
 
 use crate::identity;
 
 /// The state `TCP_LISTEN` in `/proc/net/tcp` (proc(5), `include/net/tcp_states.h`).
-const LISTEN: &str = "0A";
+const LISTEN: u8 = 0x0a;
+/// The state `TCP_SYN_SENT`.
+const SYN_SENT: u8 = 0x02;
 
 /// How many processes of a tree are looked into: a server is near its root, and a fork bomb is none.
 const MEMBERS_MAX: usize = 4096;
@@ -27,29 +31,79 @@ pub fn is_open_by(keeper: i32, main: i32, host: Option<IpAddr>, port: u16) -> io
 /// The inodes of sockets that listen on the port, in the network of this process.
 fn listening(pid: i32, host: Option<IpAddr>, port: u16) -> io::Result<BTreeSet<u64>> {
     let mut inodes = BTreeSet::new();
+    let at = |address: IpAddr| host.is_none_or(|host| address.is_unspecified() || address == host);
+    each_socket(&pid.to_string(), |socket| {
+        if socket.state == LISTEN && socket.local.port() == port && at(socket.local.ip()) {
+            inodes.insert(socket.inode);
+        }
+        ControlFlow::Continue(())
+    })?;
+    Ok(inodes)
+}
+
+/// One line of `/proc/net/tcp` or `tcp6`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Socket {
+    /// Its own end.
+    pub(crate) local: SocketAddr,
+    /// The other end, unspecified for one that listens.
+    pub(crate) remote: SocketAddr,
+    state: u8,
+    /// What processes hold it by; 0 once none does.
+    pub(crate) inode: u64,
+}
+
+impl Socket {
+    /// Whether it only asks for a connection that nobody has answered yet.
+    pub(crate) fn is_asking(&self) -> bool {
+        self.state == SYN_SENT
+    }
+}
+
+/// Shows every TCP socket in the network of this process (a pid, or `self`) until it is told to stop. A line is read at a
+/// time: a busy machine has hundreds of thousands.
+pub(crate) fn each_socket(process: &str, mut look: impl FnMut(Socket) -> ControlFlow<()>) -> io::Result<()> {
     for name in ["tcp", "tcp6"] {
-        match fs::read_to_string(format!("/proc/{pid}/net/{name}")) {
-            Ok(table) => inodes.extend(table.lines().skip(1).filter_map(|line| listener(line, host, port))),
+        match each_of_table(&format!("/proc/{process}/net/{name}"), &mut look) {
+            Ok(ControlFlow::Break(())) => return Ok(()),
+            Ok(ControlFlow::Continue(())) => {}
             // A kernel without IPv6, or a process that has just gone.
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
             Err(error) if error.raw_os_error() == Some(libc::EINVAL) => {}
             Err(error) => return Err(identity::gone(error)),
         }
     }
-    Ok(inodes)
+    Ok(())
 }
 
-/// The inode of the socket of this line, if it listens there: `sl local rem st … inode`, addresses in hexadecimal.
-fn listener(line: &str, host: Option<IpAddr>, port: u16) -> Option<u64> {
-    let mut fields = line.split_ascii_whitespace();
-    let (address, found) = fields.nth(1)?.split_once(':')?;
-    if u16::from_str_radix(found, 16).ok()? != port || fields.nth(1)? != LISTEN {
-        return None;
+fn each_of_table(path: &str, look: &mut impl FnMut(Socket) -> ControlFlow<()>) -> io::Result<ControlFlow<()>> {
+    let mut table = io::BufReader::new(fs::File::open(path)?);
+    let mut line = String::new();
+    while table.read_line(&mut line)? > 0 {
+        // The first line has the names of the columns.
+        if let Some(socket) = parse_socket(&line)
+            && look(socket).is_break()
+        {
+            return Ok(ControlFlow::Break(()));
+        }
+        line.clear();
     }
-    let address = parse_address(address)?;
-    let here = host.is_none_or(|host| address.is_unspecified() || address == host);
+    Ok(ControlFlow::Continue(()))
+}
+
+/// Reads `sl local rem st … inode`, addresses in hexadecimal (proc(5)).
+fn parse_socket(line: &str) -> Option<Socket> {
+    let mut fields = line.split_ascii_whitespace().skip(1);
+    let (local, remote) = (parse_end(fields.next()?)?, parse_end(fields.next()?)?);
+    let state = u8::from_str_radix(fields.next()?, 16).ok()?;
     // After the state: queues, timer, retransmits, uid, timeout.
-    fields.nth(5)?.parse().ok().filter(|_| here)
+    let inode = fields.nth(5)?.parse().ok()?;
+    Some(Socket { local, remote, state, inode })
+}
+
+fn parse_end(text: &str) -> Option<SocketAddr> {
+    let (address, port) = text.split_once(':')?;
+    Some(SocketAddr::new(parse_address(address)?, u16::from_str_radix(port, 16).ok()?))
 }
 
 /// Words of 32 bits in the byte order of the machine.
@@ -95,7 +149,7 @@ fn tree(keeper: i32, main: i32) -> io::Result<Vec<i32>> {
 }
 
 /// Whether the process has one of the sockets open. One that is gone, or may not be looked into, has none.
-fn holds(pid: i32, sockets: &BTreeSet<u64>) -> bool {
+pub(crate) fn holds(pid: i32, sockets: &BTreeSet<u64>) -> bool {
     let Ok(entries) = fs::read_dir(format!("/proc/{pid}/fd")) else { return false };
     entries.flatten().filter_map(|entry| fs::read_link(entry.path()).ok()).any(|target| {
         let inode = target.to_str().and_then(|text| text.strip_prefix("socket:[")?.strip_suffix(']')?.parse().ok());
@@ -137,8 +191,11 @@ mod tests {
         }
         assert_eq!(parse_address("zz"), None);
         let line = "   0: 00000000:1F90 00000000:0000 0A 00000000:00000000 00:00000000 00000000  1000        0 4242 1";
-        assert_eq!(listener(line, None, 8080), Some(4242));
-        assert_eq!(listener(line, None, 8081), None);
-        assert_eq!(listener(&line.replace(" 0A ", " 01 "), None, 8080), None);
+        let end = |port: u16| SocketAddr::from((Ipv4Addr::UNSPECIFIED, port));
+        let listener = Socket { local: end(8080), remote: end(0), state: LISTEN, inode: 4242 };
+        assert_eq!(parse_socket(line), Some(listener));
+        let connected = Socket { remote: end(1), state: 1, ..listener };
+        assert_eq!(parse_socket(&line.replace(":0000 0A ", ":0001 01 ")), Some(connected));
+        assert_eq!(parse_socket("  sl  local_address rem_address   st tx_queue rx_queue tr tm->when"), None);
     }
 }

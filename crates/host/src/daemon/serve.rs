@@ -10,6 +10,7 @@ use ringback_sys::{process, socket};
 
 use super::{Daemon, Source};
 use crate::config::Confined;
+use crate::confined;
 use crate::wire::frame;
 use crate::wire::{Answer, Fault, PROTOCOL, Reply, VERSION};
 
@@ -102,20 +103,8 @@ impl Daemon {
         if self.config.confined == Confined::Allow {
             return None;
         }
-        let hint = "ask from outside of the sandbox, or set `confined = \"allow\"` in the config of the daemon";
-        match Confinement::of_peer(&peer) {
-            Ok(theirs) => {
-                let why = theirs.beyond(&self.own)?;
-                fault("confined_caller", format!("the caller is more confined than the daemon ({why})"), hint)
-            }
-            // What it sent is still there, and would be carried out for a caller that nobody has seen.
-            Err(error) if error.kind() == io::ErrorKind::NotFound => fault(
-                "confined_caller",
-                "the caller left before it could be seen".into(),
-                "ask again, and wait for the answer",
-            ),
-            Err(error) => fault("confined_caller", format!("cannot see how confined the caller is: {error}"), hint),
-        }
+        let seen = Confinement::of_peer(&peer).map(|theirs| theirs.beyond(&self.own));
+        confined::refusal(seen, "the daemon")
     }
 
     /// A client sent something or can take more.

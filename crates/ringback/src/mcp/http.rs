@@ -1,4 +1,4 @@
-//! The same server over HTTP: on loopback only, for whoever has the token, and for no web page.
+//! The same server over HTTP: on loopback only, for whoever has the token, for no web page, and for nobody in a sandbox.
 
 use std::convert::Infallible;
 use std::fmt::Write as _;
@@ -15,7 +15,7 @@ use std::time::Duration;
 use http_body_util::combinators::BoxBody;
 use http_body_util::{BodyExt as _, Full};
 use hyper::body::{Body, Bytes, Frame, Incoming, SizeHint};
-use hyper::header::{AUTHORIZATION, HOST, HeaderMap, HeaderValue, ORIGIN};
+use hyper::header::{AUTHORIZATION, CONNECTION, CONTENT_TYPE, HOST, HeaderMap, HeaderValue, ORIGIN};
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper::{Request, Response, StatusCode};
@@ -27,6 +27,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
 
 use super::heard::Exchange;
+use super::peer::{Measure, Peer};
 use super::server::Server;
 use crate::explain::Failure;
 
@@ -50,6 +51,7 @@ type Answered = BoxBody<Bytes, Infallible>;
 pub(super) struct Door {
     listener: TcpListener,
     address: SocketAddr,
+    measure: Measure,
     token: String,
     token_path: PathBuf,
 }
@@ -58,6 +60,7 @@ impl Door {
     /// Listens at `address`: `PORT`, `127.0.0.1:PORT` or `[::1]:PORT`.
     pub(super) async fn open(address: &str) -> Result<Self, Failure> {
         let wanted = loopback(address)?;
+        let measure = Measure::take()?;
         let home = Home::find()?;
         home.prepare()?;
         let token_path = home.root().join(TOKEN_FILE);
@@ -66,7 +69,7 @@ impl Door {
             Failure::of("http", &error, Some("is another program at that port? port 0 takes a free one".to_owned()))
         })?;
         let address = listener.local_addr()?;
-        Ok(Self { listener, address, token, token_path })
+        Ok(Self { listener, address, measure, token, token_path })
     }
 
     /// Where clients connect.
@@ -84,7 +87,7 @@ impl Door {
         let config = StreamableHttpServerConfig::default().with_max_request_body_bytes(BODY_BYTES_MAX);
         let factory = Arc::clone(&server);
         let service = Service::new(move || Ok(Arc::new(factory.for_connection())), Arc::default(), config);
-        let gate = Arc::new(Gate { service, server, token: self.token });
+        let gate = Arc::new(Gate { service, server, measure: self.measure, token: self.token });
         let room = Arc::new(Semaphore::new(CONNECTIONS_MAX));
         loop {
             let Ok(place) = Arc::clone(&room).acquire_owned().await else {
@@ -96,9 +99,11 @@ impl Door {
                 Err(error) if error.kind() == io::ErrorKind::ConnectionAborted => continue,
                 Err(error) => return Failure::of("http", &error, None),
             };
+            // Without a descriptor left for the look, nobody is served unseen.
+            let Ok(peer) = Peer::new(&stream) else { continue };
             let gate = Arc::clone(&gate);
             tokio::spawn(async move {
-                gate.serve(stream).await;
+                gate.serve(stream, Arc::new(peer)).await;
                 drop(place);
             });
         }
@@ -109,14 +114,15 @@ impl Door {
 struct Gate {
     service: Service,
     server: Arc<Server>,
+    measure: Measure,
     token: String,
 }
 
 impl Gate {
-    async fn serve(self: Arc<Self>, stream: TcpStream) {
+    async fn serve(self: Arc<Self>, stream: TcpStream, peer: Arc<Peer>) {
         let answer = service_fn(|request| {
-            let gate = Arc::clone(&self);
-            async move { Ok::<_, Infallible>(gate.answer(request).await) }
+            let (gate, peer) = (Arc::clone(&self), Arc::clone(&peer));
+            async move { Ok::<_, Infallible>(gate.answer(request, &peer).await) }
         });
         let mut builder = http1::Builder::new();
         let serving = builder.timer(TokioTimer::new()).header_read_timeout(HEADERS_WAIT);
@@ -124,10 +130,14 @@ impl Gate {
         let _broken = serving.serve_connection(TokioIo::new(stream), answer).await;
     }
 
-    async fn answer(&self, mut request: Request<Incoming>) -> Response<Watched> {
+    async fn answer(&self, mut request: Request<Incoming>, peer: &Peer) -> Response<Watched> {
         let exchange = Arc::new(Exchange::new(Arc::clone(&self.server.link)));
         let response = if let Some((status, why)) = self.refuse(&request) {
             refusal(status, why)
+        } else if let Some(why) = self.measure.refusal(peer).await {
+            confined(why)
+        } else if request.uri().path() != PATH {
+            refusal(StatusCode::NOT_FOUND, "the path is /mcp")
         } else {
             request.extensions_mut().insert(Arc::clone(&exchange));
             self.service.handle(request).await
@@ -145,13 +155,8 @@ impl Gate {
         if !has_own_origin(headers) {
             return Some((StatusCode::FORBIDDEN, "requests of web pages are not served"));
         }
-        if !self.has_token(headers) {
-            return Some((
-                StatusCode::UNAUTHORIZED,
-                "send `Authorization: Bearer TOKEN`; the token is in the home, in mcp.token",
-            ));
-        }
-        (request.uri().path() != PATH).then_some((StatusCode::NOT_FOUND, "the path is /mcp"))
+        let why = "send `Authorization: Bearer TOKEN`; the token is in the home, in mcp.token";
+        (!self.has_token(headers)).then_some((StatusCode::UNAUTHORIZED, why))
     }
 
     fn has_token(&self, headers: &HeaderMap) -> bool {
@@ -197,6 +202,16 @@ impl Body for Watched {
 fn refusal(status: StatusCode, why: &'static str) -> Response<Answered> {
     let mut response = Response::new(Full::new(Bytes::from_static(why.as_bytes())).boxed());
     *response.status_mut() = status;
+    response
+}
+
+/// Says why in the form of every failure, and hangs up: the next connection is looked at afresh.
+fn confined(why: &Failure) -> Response<Answered> {
+    let mut response = Response::new(Full::new(Bytes::from(why.json().to_string())).boxed());
+    *response.status_mut() = StatusCode::FORBIDDEN;
+    let headers = response.headers_mut();
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    headers.insert(CONNECTION, HeaderValue::from_static("close"));
     response
 }
 

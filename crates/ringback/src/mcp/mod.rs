@@ -13,6 +13,8 @@ mod heard;
 #[cfg(feature = "mcp-http")]
 mod http;
 mod link;
+#[cfg(feature = "mcp-http")]
+mod peer;
 mod resource;
 mod server;
 mod speaker;

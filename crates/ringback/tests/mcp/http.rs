@@ -9,6 +9,27 @@ use serde_json::{Value, json};
 
 use crate::agent::{Agent, Home, MODERN};
 
+/// Asks the server at an address, with the token that it reads from a file, to run a command; prints status and answer. If
+/// it is told to hide, it may not be looked into (`PR_SET_DUMPABLE`, prctl(2)); if it is told to leave, it awaits no answer.
+const CALLER: &str = "
+import ctypes, http.client, json, socket, sys
+address, token_file, way, *argv = sys.argv[1:]
+if way == 'hide':
+    assert ctypes.CDLL(None).prctl(4, 0, 0, 0, 0) == 0
+version = '2026-07-28'
+meta = {'io.modelcontextprotocol/protocolVersion': version, 'io.modelcontextprotocol/clientCapabilities': {}}
+params = {'name': 'run', 'arguments': {'argv': argv, 'wait_ms': 20000}, '_meta': meta}
+call = {'jsonrpc': '2.0', 'id': 1, 'method': 'tools/call', 'params': params}
+connection = http.client.HTTPConnection(address)
+connection.request('POST', '/mcp', json.dumps(call), {
+    'Authorization': 'Bearer ' + open(token_file).read(), 'Content-Type': 'application/json',
+    'Accept': 'application/json, text/event-stream', 'MCP-Protocol-Version': version,
+    'Mcp-Method': 'tools/call', 'Mcp-Name': 'run'})
+if way != 'leave':
+    answer = connection.getresponse()
+    print(answer.status, answer.read().decode())
+";
+
 pub(crate) struct Server {
     child: Child,
     address: String,
@@ -39,6 +60,16 @@ impl Server {
 
     pub(crate) fn url(&self) -> String {
         format!("http://{}/mcp", self.address)
+    }
+
+    /// What a caller that is a task run with these options prints when it has asked this server to run a command.
+    fn asked_by_a_task(&self, home: &Home, options: &[&str], way: &str, argv: &[&str]) -> String {
+        let token_file = home.path().join("home/mcp.token");
+        let mut command = home.command();
+        command.args(["run", "-f"]).args(options).args(["--", "python3", "-c", CALLER, &self.address]);
+        let output = command.arg(token_file).arg(way).args(argv).output().unwrap();
+        assert!(output.status.success(), "{output:?}");
+        String::from_utf8(output.stdout).unwrap()
     }
 
     /// Status and body of one request with these headers besides the usual ones.
@@ -134,6 +165,15 @@ fn a_closed_stream_stops_no_task() {
             "io.modelcontextprotocol/protocolVersion": MODERN, "io.modelcontextprotocol/clientCapabilities": {}}}});
     let body = body.to_string();
     let mut stream = TcpStream::connect(&server.address).unwrap();
+    // Who leaves before he was looked at is not served: so it is done first.
+    let (host, token) = (&server.address, &server.token);
+    write!(stream, "GET / HTTP/1.1\r\nHost: {host}\r\nAuthorization: Bearer {token}\r\n\r\n").unwrap();
+    let mut answer = Vec::new();
+    while !answer.ends_with(b"the path is /mcp") {
+        let mut byte = [0];
+        stream.read_exact(&mut byte).unwrap();
+        answer.extend(byte);
+    }
     let head = format!(
         "POST /mcp HTTP/1.1\r\nHost: {}\r\nAuthorization: Bearer {}\r\nContent-Type: application/json\r\nAccept: \
          application/json, text/event-stream\r\nMCP-Protocol-Version: {MODERN}\r\nMcp-Method: tools/call\r\nMcp-Name: \
@@ -146,4 +186,47 @@ fn a_closed_stream_stops_no_task() {
     drop(stream);
     let told = server.call("inbox", &json!({"wait_ms": 20_000}));
     assert!(told["structuredContent"]["tasks"][0]["id"] == id, "{told}");
+}
+
+#[test]
+fn nobody_leaves_a_sandbox_through_a_server_outside() {
+    if let Err(lack) = ringback_sys::sandbox::landlock() {
+        return eprintln!("no sandbox here: {lack}");
+    }
+    let home = Home::new();
+    let server = Server::start(&home);
+    let mark = home.path().join("mark");
+    let touch = ["touch", mark.to_str().unwrap()];
+    let confined: &[&str] = &["--sandbox", "ro"];
+    for way in ["stay", "hide", "leave"] {
+        let said = server.asked_by_a_task(&home, confined, way, &touch);
+        if way != "leave" {
+            let (status, body) = said.split_once(' ').unwrap();
+            let body: Value = serde_json::from_str(body).unwrap();
+            assert_eq!((status, &body["code"]), ("403", &json!("confined_caller")), "{way}: {body}");
+            let hint = body["hint"].as_str().unwrap();
+            assert!(hint.contains("outside of the sandbox") && hint.contains("confined = \"allow\""), "{way}: {body}");
+        }
+        assert!(!mark.exists(), "{way}: a command ran outside");
+    }
+    // The same caller without a sandbox is served, and who left before it had nothing done.
+    let said = server.asked_by_a_task(&home, &[], "stay", &["true"]);
+    assert!(said.starts_with("200 ") && said.contains("exit 0"), "{said}");
+    let tasks = home.cli(&["ps", "-a", "--all-sessions"])["tasks"].as_array().unwrap().len();
+    assert_eq!((tasks, mark.exists()), (5, false), "four callers, and what the last one asked for");
+}
+
+#[test]
+fn who_allows_confined_callers_in_the_config_has_them_served_over_http() {
+    if let Err(lack) = ringback_sys::sandbox::landlock() {
+        return eprintln!("no sandbox here: {lack}");
+    }
+    let home = Home::new();
+    let config = home.path().join("ringback");
+    std::fs::create_dir(&config).unwrap();
+    std::fs::write(config.join("config.toml"), "confined = 'allow'\n").unwrap();
+    let server = Server::start(&home);
+    let mark = home.path().join("mark");
+    let said = server.asked_by_a_task(&home, &["--sandbox", "ro"], "stay", &["touch", mark.to_str().unwrap()]);
+    assert!(said.starts_with("200 ") && mark.exists(), "{said}");
 }

@@ -8,6 +8,8 @@
 //! folder (chroot), a seccomp filter more, `no_new_privs`, a capability or a group less. The peer is read while its pidfd
 //! is held, so a reused pid cannot lend its freedom.
 //!
+//! A peer over TCP is looked for by the socket that it holds ([`Confinement::beyond_over_tcp`]).
+//!
 //! **A first caller against its surroundings** ([`own_is_confined`]): there is no daemon to compare with, so pid 1 of the
 //! visible `/proc` stands for "an ordinary process here".
 //!
@@ -29,6 +31,7 @@
 //! between them); an already connected socket that somebody outside hands in.
 
 mod surroundings;
+mod tcp;
 
 pub use surroundings::own_is_confined;
 
