@@ -15,6 +15,7 @@ pub mod id;
 pub mod lines;
 pub mod notice;
 pub mod outcome;
+pub mod reading;
 pub mod report;
 pub mod retention;
 pub mod secret;

@@ -5,6 +5,7 @@ use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 
 use crate::outcome::{Outcome, WaitStatus};
+use crate::reading::sequence_end;
 
 /// What a notice is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -133,35 +134,27 @@ pub fn quote_line(line: &[u8], at: usize, budget: usize) -> String {
     format!("{}{clean}{}", if before { "…" } else { "" }, if after { "…" } else { "" })
 }
 
-/// The line without its escape sequences (ECMA-48: CSI, OSC and two-byte ones), as it would stand on a screen.
+/// The line without its escape sequences, as it would stand on a screen.
 pub fn without_escapes(line: &[u8]) -> Vec<u8> {
     let mut plain = Vec::with_capacity(line.len());
-    let mut bytes = line.iter().copied().peekable();
-    while let Some(byte) = bytes.next() {
-        if byte != 0x1b {
+    let mut at = 0;
+    while let Some(&byte) = line.get(at) {
+        if byte == 0x1b {
+            at = sequence_end(line, at);
+        } else {
             plain.push(byte);
-            continue;
-        }
-        match bytes.next() {
-            Some(b'[') => while bytes.next().is_some_and(|byte| !matches!(byte, 0x40..=0x7e)) {},
-            Some(b']') => {
-                // Ends with BEL, or with ESC and a backslash.
-                while let Some(byte) = bytes.next() {
-                    if byte == 0x07 || (byte == 0x1b && bytes.next_if_eq(&b'\\').is_some()) {
-                        break;
-                    }
-                }
-            }
-            Some(_) | None => {}
+            at += 1;
         }
     }
     plain
 }
 
-/// Control characters, and the invisible ones that reorder or hide text (Unicode bidirectional controls).
+/// Control characters, and those that are made to reorder text, to hide in it or to carry unseen text.
 pub fn is_hostile(c: char) -> bool {
     (c.is_control() && c != '\t')
-        || matches!(c, '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{2069}' | '\u{feff}')
+        || matches!(c, '\u{ad}' | '\u{61c}' | '\u{180e}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}'
+            | '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e0fff}'
+            | '\u{115f}' | '\u{1160}' | '\u{3164}' | '\u{ffa0}')
 }
 
 #[cfg(test)]
@@ -216,7 +209,7 @@ mod tests {
 
     #[test]
     fn escapes_are_taken_out_as_a_screen_would() {
-        assert_eq!(without_escapes(b"\x1b[32m ok\x1b[0m \x1b]0;title\x07in \x1b]8;;u\x1b\\3\x1b(s"), b" ok in 3s");
+        assert_eq!(without_escapes(b"\x1b[32m ok\x1b[0m \x1b]0;title\x07in \x1b]8;;u\x1b\\3\x1b(Bs"), b" ok in 3s");
         assert_eq!(without_escapes(b"cut \x1b[3"), b"cut ");
         assert_eq!(without_escapes(b"cut \x1b"), b"cut ");
     }

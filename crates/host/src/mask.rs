@@ -2,7 +2,8 @@
 //! what they are. The files are not touched.
 //!
 //! Hidden are the values of the task's own variables that are called secrets, read from its spec, which stays the only place
-//! where they are; and what has the shape of a secret ([`ringback_core::shape`]).
+//! where they are; and what has the shape of a secret ([`ringback_core::shape`]). Both are looked for in the bytes as they are
+//! and as a terminal shows them ([`ringback_core::reading`]), since every door takes colours out later than this.
 
 use std::borrow::Cow;
 use std::fs::File;
@@ -12,14 +13,20 @@ use std::path::Path;
 use std::sync::OnceLock;
 
 use aho_corasick::{AhoCorasick, MatchKind};
+use ringback_core::reading::readings;
 use ringback_core::secret::{VALUE_BYTES_MIN, is_secret_value};
 use ringback_core::shape;
 use ringback_sys::task_files;
 
 /// What stands in the place of each byte.
 const STAR: u8 = b'*';
-/// How much before and after a piece is read with it, so that a secret over its border is seen, bytes.
-pub(crate) const MARGIN_BYTES: usize = shape::SECRET_BYTES_MAX;
+/// How much before and after a piece is read with it, so that a secret over its border is seen, bytes: the longest one, and
+/// three times as much of colours and cursor moves within it.
+pub(crate) const MARGIN_BYTES: usize = 4 * shape::SECRET_BYTES_MAX;
+/// How much of a value is starred where what is there ends with its begin, bytes: half of the shortest value.
+const BEGIN_BYTES_MIN: usize = VALUE_BYTES_MIN / 2;
+/// How many words a secret is written with at most, it and what announces it: `Authorization: Basic SECRET`.
+const WORDS_AROUND: usize = 3;
 /// How many lines of values are looked for at most; an environment with more holds data.
 const VALUES_MAX: usize = 1024;
 
@@ -27,6 +34,8 @@ const VALUES_MAX: usize = 1024;
 #[derive(Clone, Debug, Default)]
 pub struct Mask {
     values: Option<AhoCorasick>,
+    /// The same for the begins of values.
+    begins: Vec<Begin>,
 }
 
 impl Mask {
@@ -46,21 +55,40 @@ impl Mask {
         // Output comes in lines, and each line of a key is as secret as the whole.
         let lines = secret.flat_map(|value| value.split(|byte| matches!(byte, b'\n' | b'\r')));
         let lines = lines.filter(|line| line.len() >= VALUE_BYTES_MIN);
-        let values: Vec<&[u8]> = lines.map(|line| &line[..line.len().min(MARGIN_BYTES)]).take(VALUES_MAX).collect();
+        let values: Vec<&[u8]> =
+            lines.map(|line| &line[..line.len().min(shape::SECRET_BYTES_MAX)]).take(VALUES_MAX).collect();
         if values.is_empty() {
             return Self::default();
         }
         // Standard, since one value may begin within another. Too large for a searcher is too large to be a secret.
-        Self { values: AhoCorasick::builder().match_kind(MatchKind::Standard).build(values).ok() }
+        let begins = values.iter().map(|value| Begin::of(value)).collect();
+        Self { values: AhoCorasick::builder().match_kind(MatchKind::Standard).build(values).ok(), begins }
     }
 
     /// Whether one of the task's own secrets is in this text.
     pub fn finds_value(&self, text: &[u8]) -> bool {
-        self.values.as_ref().is_some_and(|values| values.is_match(text))
+        let Some(values) = &self.values else { return false };
+        values.is_match(text) || readings(text).iter().any(|reading| values.is_match(&reading.text))
     }
 
     /// Stars every secret in a text that has both ends.
     pub fn hide(&self, text: &mut [u8]) {
+        self.hide_in(text, false);
+    }
+
+    /// The same, and at the end what a value begins with, if the text `goes_on`. Codes within a secret stay what they are.
+    fn hide_in(&self, text: &mut [u8], goes_on: bool) {
+        let readings = readings(text);
+        self.star(text, goes_on);
+        for mut reading in readings {
+            self.star(&mut reading.text, goes_on);
+            for (_, place) in reading.text.iter().zip(reading.places).filter(|(byte, _)| **byte == STAR) {
+                text[place] = STAR;
+            }
+        }
+    }
+
+    fn star(&self, text: &mut [u8], goes_on: bool) {
         let mut ranges: Vec<(usize, usize)> = Vec::new();
         if let Some(values) = &self.values {
             ranges.extend(values.find_overlapping_iter(&*text).map(|found| (found.start(), found.end())));
@@ -69,6 +97,10 @@ impl Mask {
             let secret = shape::secret_at(text, found.pattern().as_usize(), found.start());
             ranges.extend(secret.map(|range| (range.start, range.end)));
         }
+        if goes_on {
+            let begun = self.begins.iter().map(|begin| begin.at_end_of(text)).max().unwrap_or(0);
+            ranges.extend((begun >= BEGIN_BYTES_MIN).then_some((text.len() - begun, text.len())));
+        }
         for (start, end) in ranges {
             for byte in text[start..end].iter_mut().filter(|byte| !matches!(byte, b'\n' | b'\r')) {
                 *byte = STAR;
@@ -76,7 +108,8 @@ impl Mask {
         }
     }
 
-    /// As `pread(2)` into `block`, with every secret starred, also one that begins before it or ends after it.
+    /// As `pread(2)` into `block`, with every secret starred, also one that begins before it or ends after it, or
+    /// that is not there yet beyond its begin.
     pub fn read_at(&self, file: &File, block: &mut [u8], at: u64) -> io::Result<usize> {
         let before = usize::try_from(at).map_or(MARGIN_BYTES, |at| at.min(MARGIN_BYTES));
         let mut around = vec![0; before + block.len() + MARGIN_BYTES];
@@ -89,12 +122,28 @@ impl Mask {
                 Err(error) => return Err(error),
             }
         }
+        // Less than was asked for: this is the end of what is there.
+        let goes_on = have < around.len();
         let around = &mut around[..have];
-        self.hide(around);
+        self.hide_in(around, goes_on);
         let shown = around.get(before..).unwrap_or_default();
         let count = shown.len().min(block.len());
         block[..count].copy_from_slice(&shown[..count]);
         Ok(count)
+    }
+
+    /// How many bytes at the end of this text may be the begin of a secret that is still being written: of a value, or of
+    /// the last word where something announces one. At most [`shape::SECRET_BYTES_MAX`].
+    pub(crate) fn begun(&self, text: &[u8]) -> usize {
+        let value = self.begins.iter().map(|begin| begin.at_end_of(text)).max().unwrap_or(0);
+        let line = &text[text.iter().rposition(|byte| *byte == b'\n').map_or(0, |newline| newline + 1)..];
+        let mut words = line.rsplitn(WORDS_AROUND + 1, u8::is_ascii_whitespace);
+        let word = words.next().unwrap_or_default().len();
+        let around = &line[words.nth(WORDS_AROUND - 1).map_or(0, <[u8]>::len)..];
+        // Of a prompt nothing has begun yet.
+        let is_begun = !matches!(line.last(), Some(b':' | b'=' | b'?' | b'>')) && shapes().is_match(around);
+        let word = if is_begun && word <= shape::SECRET_BYTES_MAX { word } else { 0 };
+        word.max(if value >= BEGIN_BYTES_MIN { value } else { 0 })
     }
 
     /// The text with every secret starred.
@@ -106,6 +155,38 @@ impl Mask {
         }
         // A secret is whole characters, as far as its name and shape go; a value of other bytes may not be.
         Cow::Owned(String::from_utf8_lossy(&bytes).into_owned())
+    }
+}
+
+/// A value, and how far it repeats its own begin: with that its begin is found in one pass (Knuth, Morris and Pratt).
+#[derive(Clone, Debug)]
+struct Begin {
+    value: Vec<u8>,
+    /// For each length of a begin the length of the next shorter one that it ends with.
+    shorter: Vec<usize>,
+}
+
+impl Begin {
+    fn of(value: &[u8]) -> Self {
+        let mut begin = Self { value: value.to_vec(), shorter: vec![0; 2] };
+        for (at, byte) in value.iter().enumerate().skip(1) {
+            begin.shorter.push(begin.after(begin.shorter[at], *byte));
+        }
+        begin
+    }
+
+    /// How much of the begin a text ends with after one byte more.
+    fn after(&self, mut length: usize, byte: u8) -> usize {
+        while length > 0 && self.value[length] != byte {
+            length = self.shorter[length];
+        }
+        length + usize::from(self.value[length] == byte)
+    }
+
+    /// How many bytes at the end of this text are a begin of the value, but not all of it.
+    fn at_end_of(&self, text: &[u8]) -> usize {
+        let last = &text[text.len().saturating_sub(self.value.len() - 1)..];
+        last.iter().fold(0, |length, byte| self.after(length, *byte))
     }
 }
 
@@ -156,6 +237,77 @@ mod tests {
         assert_eq!(mask.text(text), "a ************ b postgres zyxw9876 ***************");
         assert!(mask.finds_value(b"-abcd1234efgh-") && !mask.finds_value(b"zyxw9876"));
         assert!(!Mask::default().finds_value(b"ghp_0123456789abcdefghijABCDEFGHIJ0123456789"));
+    }
+
+    #[test]
+    fn colours_and_moves_within_a_secret_do_not_show_it() {
+        let mask = mask(&["MY_API_TOKEN=s3cr3tvalue99XYZ"]);
+        let (half, rest) = ("ghp_0123456789abcdef", "ghijABCDEFGHIJ0123456789");
+        for (text, shown) in [
+            ("\x1b[31ms3cr3t\x1b[0mvalue99XYZ.".to_owned(), "\x1b[31m******\x1b[0m**********.".to_owned()),
+            ("password=\x1b[1mhunter22x\x1b[0m".into(), "password=\x1b[1m*********\x1b[0m".into()),
+            ("\x1b[1mpassword\x1b[m: hunt\x1b(Ber22x".into(), "\x1b[1mpassword\x1b[m: ****\x1b(B*****".into()),
+            (format!("{half}\x1b[0m{rest}"), format!("ghp_{}\x1b[0m{}", "*".repeat(16), "*".repeat(24))),
+            ("s3cr3t\x1b]8;;http://x/\x1b\\value99XYZ".into(), "******\x1b]8;;http://x/\x1b\\**********".into()),
+            ("s3cr3tXX\x08\x08value99XYZ".into(), "******XX\x08\x08**********".into()),
+            ("  value99XYZ\rs3\n".into(), "  value99XYZ\rs3\n".into()),
+            ("......value99XYZ\rs3cr3t\r\n".into(), "......**********\r******\r\n".into()),
+            ("{\"a\":\"s3cr3t\\u001b[0mvalue99XYZ\"}".into(), "{\"a\":\"******\\u001b[0m**********\"}".into()),
+            ("s3cr3t\u{200b}value\x0099XYZ".into(), "******\u{200b}*****\0*****".into()),
+        ] {
+            assert_eq!(mask.text(&text), shown);
+            assert_eq!(mask.finds_value(text.as_bytes()), text.contains("s3cr3t"), "{text:?}");
+        }
+        let letters: Vec<String> = "s3cr3tvalue99XYZ".chars().map(String::from).collect();
+        let of_letters = letters.join("\x1b[0m\x1b[38;2;200;100;50m");
+        assert!(!mask.text(&of_letters).contains(['v', 'X', 'Z']));
+    }
+
+    #[test]
+    fn a_value_that_has_only_begun_is_starred_at_the_end() {
+        let mut file = tempfile::tempfile().unwrap();
+        let mask = mask(&["A_TOKEN=s3cr3tvalue99XYZ", "B_TOKEN=ababababac12"]);
+        let mut shown = String::new();
+        for (piece, expected) in [
+            ("a s3cr3tval", "a *********"),
+            ("ue99XYZ b s3c", "******* b s3c"),
+            ("onds \x1b[1ms3cr\x1b[0m", "onds \x1b[1m****\x1b[0m"),
+            ("3tvalue99XYZ\nababab", "************\n******"),
+            ("ababac12 s3cr3t\n", "******** s3cr3t\n"),
+        ] {
+            let at = file.metadata().unwrap().len();
+            file.write_all(piece.as_bytes()).unwrap();
+            let mut page = vec![0; 100];
+            let count = mask.read_at(&file, &mut page, at).unwrap();
+            assert_eq!(std::str::from_utf8(&page[..count]).unwrap(), expected);
+            shown.push_str(expected);
+        }
+        assert!(!shown.contains("s3cr3tv"));
+    }
+
+    #[test]
+    fn what_may_be_the_begin_of_a_secret_is_told() {
+        let mask = mask(&["MY_API_TOKEN=s3cr3tvalue99XYZ"]);
+        let long = format!("token={}", "x".repeat(shape::SECRET_BYTES_MAX));
+        for (text, begun) in [
+            ("", 0),
+            ("plain words", 0),
+            ("a s3cr3tval", 9),
+            ("a s3cr3tvalue99XYZ", 0),
+            ("a s3c", 0),
+            ("x\ntoken=abc", 9),
+            ("token=abc ", 0),
+            ("token=abc\n", 0),
+            ("token=abc\nxyz", 0),
+            ("Password:", 0),
+            ("--password hunt", 4),
+            ("a Authorization: Basic dXNl", 4),
+            ("Authorization: Basic dXNlcjpw and", 0),
+            ("see ghp_0123", 8),
+            (&long, 0),
+        ] {
+            assert_eq!(mask.begun(text.as_bytes()), begun, "{text:?}");
+        }
     }
 
     #[test]

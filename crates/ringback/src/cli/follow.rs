@@ -1,6 +1,6 @@
 //! Streams a task's output until it ends: for `run -f` and `logs -f`.
 
-use std::io::BufWriter;
+use std::io::{self, BufWriter};
 use std::os::fd::AsFd as _;
 
 use ringback_host::client::Client;
@@ -67,8 +67,8 @@ pub(super) fn stream(
     let (mut output, mut at) = (None, from);
     let mut bar = Bar::start(door, task, &presses.session);
     loop {
-        step_aside(output.as_ref(), at, &mut bar)?;
-        copy(task, &mut output, &mut at, printer)?;
+        step_aside(output.as_ref(), false, at, &mut bar)?;
+        copy(task, false, &mut output, &mut at, printer)?;
         let mut others = vec![(interrupt.as_fd(), For::Read)];
         others.extend(input.as_ref().and_then(Input::awaited));
         let own = others.len();
@@ -97,8 +97,8 @@ pub(super) fn stream(
                 if let Some(output) = &mut output {
                     Output::update_gaps(output, &ended);
                 }
-                step_aside(output.as_ref(), at, &mut bar)?;
-                copy(task, &mut output, &mut at, printer)?;
+                step_aside(output.as_ref(), true, at, &mut bar)?;
+                copy(task, true, &mut output, &mut at, printer)?;
                 drop(bar);
                 printer.finish()?;
                 enrich(&mut ended);
@@ -114,17 +114,23 @@ pub(super) fn stream(
 }
 
 /// Takes the line at the bottom away if something is going to be printed.
-fn step_aside(output: Option<&Output>, at: u64, bar: &mut Option<Bar>) -> Result<(), Failure> {
+fn step_aside(output: Option<&Output>, is_over: bool, at: u64, bar: &mut Option<Bar>) -> Result<(), Failure> {
     let Some(bar) = bar else { return Ok(()) };
-    if output.map_or(Ok(0), Output::len)? > at {
+    if output.map_or(Ok(0), |output| end_of(output, is_over, at))? > at {
         bar.hide();
     }
     Ok(())
 }
 
+/// Up to where is printed: without what may be the begin of a secret, unless nothing more comes.
+fn end_of(output: &Output, is_over: bool, at: u64) -> io::Result<u64> {
+    if is_over { output.len() } else { output.settled(at) }
+}
+
 /// Prints what has come since.
 pub(super) fn copy(
     task: &TaskObject,
+    is_over: bool,
     output: &mut Option<Output>,
     at: &mut u64,
     printer: &mut Printer<'_>,
@@ -133,7 +139,8 @@ pub(super) fn copy(
         *output = if printer.choice().masked { Output::open(task)? } else { Output::open_raw(task)? };
     }
     let Some(output) = output else { return Ok(()) };
-    let (end, labels) = (output.len()?, printer.choice().needs_index());
+    let labels = printer.choice().needs_index();
+    let end = end_of(output, is_over, *at)?;
     if end > *at {
         *at = output.scan(*at..end, labels, &mut |piece| printer.piece(piece))?;
         printer.flush()?;

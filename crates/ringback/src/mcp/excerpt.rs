@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 use std::io;
 
-use ringback_core::notice::is_hostile;
+use ringback_core::notice::{is_hostile, without_escapes};
 use ringback_host::client::output::Output;
 use ringback_host::wire::TaskObject;
 
@@ -99,43 +99,15 @@ pub(super) fn quote_within(line: &[u8], chars_max: usize) -> String {
     let seen = line.rsplit(|byte| *byte == b'\r').next().unwrap_or_default();
     // A character has at most four bytes; the rest of an endless line is not even decoded.
     let decoded = seen.len().min(chars_max.saturating_mul(8));
-    let text = String::from_utf8_lossy(&seen[..decoded]);
-    let clean = without_escapes(&text);
+    let plain = without_escapes(&seen[..decoded]);
+    let clean = String::from_utf8_lossy(&plain);
     let mut out = String::from(BAR);
-    let mut chars = clean.chars();
+    let mut chars = clean.chars().filter(|c| !is_hostile(*c));
     out.extend(chars.by_ref().take(chars_max));
     if chars.next().is_some() || seen.len() > decoded {
         let _infallible = write!(out, "… [{} bytes]", line.len());
     }
     out
-}
-
-/// Without escape sequences (ECMA-48: CSI and OSC whole, other escapes with their next character) and hostile characters.
-fn without_escapes(text: &str) -> String {
-    let mut out = String::with_capacity(text.len());
-    let mut chars = text.chars().peekable();
-    while let Some(c) = chars.next() {
-        match c {
-            '\x1b' => match chars.next() {
-                Some('[') => while chars.next().is_some_and(|c| !('\x40'..='\x7e').contains(&c)) {},
-                Some(']' | 'P' | '_' | '^' | 'X') => skip_string(&mut chars),
-                _ => {}
-            },
-            '\t' => out.push('\t'),
-            c if is_hostile(c) => {}
-            c => out.push(c),
-        }
-    }
-    out
-}
-
-/// Up to BEL or ST.
-fn skip_string(chars: &mut std::iter::Peekable<std::str::Chars<'_>>) {
-    while let Some(c) = chars.next() {
-        if c == '\x07' || (c == '\x1b' && chars.next_if_eq(&'\\').is_some()) {
-            return;
-        }
-    }
 }
 
 #[cfg(test)]

@@ -270,6 +270,24 @@ fn secrets_of_a_task_are_starred_in_every_answer() {
         let text = agent.call("output", arguments.clone()).fields["tail"].as_str().unwrap().to_owned();
         assert!(text.contains("value ************") && !text.contains("abcd1234efgh"), "{arguments}: {text}");
     }
+    let command = r"printf '\033[31mabcd\033[0m1234efgh\npassword=\033[1mhunter22x\033[0m\n'; read x; exit 3";
+    let coloured = json!({"command": command, "env": {"DEPLOY_TOKEN": "abcd1234efgh"}, "stdin": true, "wait_ms": 0});
+    let coloured = agent.call("run", coloured).id();
+    let stars = ["| ************\n", "| password=*********"];
+    let ready = agent.call("wait", json!({"ids": [coloured], "pattern": "password"}));
+    agent.call("send", json!({"id": coloured, "text": "go\n"}));
+    let ended = agent.call("wait", json!({"ids": [coloured]}));
+    assert!(
+        ended.text.contains("password=*********") && !format!("{ready:?}{ended:?}").contains("hunter22x"),
+        "{ended:?}"
+    );
+    for mut arguments in
+        [json!({}), json!({"offset": 0}), json!({"tail": 5}), json!({"grep": "."}), json!({"lines": "1:2"})]
+    {
+        arguments["id"] = json!(coloured);
+        let text = agent.call("output", arguments.clone()).fields["tail"].as_str().unwrap().to_owned();
+        assert!(stars.iter().all(|line| text.contains(line)) && !text.contains("efgh"), "{arguments}: {text}");
+    }
     let within = agent.call("output", json!({"id": id, "offset": 10}));
     assert_eq!(within.fields["tail"], "| ********\n| ok", "offsets are those of the raw output");
 }

@@ -1,6 +1,7 @@
 //! Secrets of a task do not reach an agent by way of its output, and the output itself stays what it is.
 
 use std::fs;
+use std::io::Read as _;
 
 use serde_json::Value;
 
@@ -97,4 +98,71 @@ fn an_output_that_shows_a_secret_stays_beside_the_spec_that_knows_it() {
         assert!(!bytes.windows(VALUE.len()).any(|window| window == VALUE.as_bytes()), "{file}");
     }
     assert!(folder.join("spec").exists());
+}
+
+/// What a door that keeps colours shows without them.
+fn bare(text: &str) -> String {
+    let codes = regex::Regex::new("\x1b\\[[0-9;]*m|\\\\u001b\\[[0-9;]*m").unwrap();
+    codes.replace_all(text, "").into_owned()
+}
+
+#[test]
+fn colours_within_a_secret_show_it_nowhere() {
+    let world = World::new();
+    let (half, rest) = ("ghp_0123456789abcdef", "ghijABCDEFGHIJ0123456789");
+    let script = format!(
+        r"printf '\033[31mabcd\033[0m1234efgh match\n'; printf 'password=\033[1mhunter22x\033[0m\n'
+        printf 'error: {half}\033[0m{rest}\n'; printf 'abcdXX\b\b1234efgh\n'; printf 'xxxx1234\033[mefgh\rabcd'
+        exit 3"
+    );
+    let file = world.work("script");
+    fs::write(&file, script).unwrap();
+    for terminal in [&[][..], &["--pty"]] {
+        let args = [terminal, &["--watch", "match", "--", "sh", file.to_str().unwrap()]].concat();
+        let id = run(&world, &args);
+        world.end(&id);
+        let exact = String::from_utf8(world.output(&id)).unwrap();
+        assert!(bare(&exact).contains(VALUE) && bare(&exact).contains("hunter22x"), "{exact}");
+        let notices = world.inbox(MINE).into_iter().filter(|notice| notice["task"] == id.as_str());
+        let notices: Vec<String> = notices.map(|notice| notice.to_string()).collect();
+        let heard = notices.concat();
+        assert_eq!(notices.len(), 2, "{heard}");
+        let logs = |args: &[&str]| {
+            let all: Vec<&str> = ["logs", &id].iter().chain(args).copied().collect();
+            world.look(&all).ok().text()
+        };
+        let doors = [["--rendered"].as_slice(), &["--digest"], &["--json"], &["--timestamps"], &["--grep", "."], &[]];
+        for told in doors.map(logs).into_iter().chain([heard]) {
+            let told = bare(&told);
+            let shows = [VALUE, "hunter22x", "efgh", rest].into_iter().find(|secret| told.contains(secret));
+            assert_eq!(shows, None, "{told}");
+            assert!(told.contains(&"*".repeat(VALUE.len())), "{told}");
+        }
+        assert_eq!(logs(&[]).len(), exact.len(), "offsets stay");
+        assert_eq!(logs(&["--raw"]), exact);
+    }
+}
+
+#[test]
+fn a_follower_is_not_shown_the_first_half_of_a_secret() {
+    let world = World::new();
+    let go = world.fifo("go");
+    let read = format!("read x < {}", go.word());
+    let script = format!("printf 'early abcd12'; {read}; echo 34efgh; printf 'token=abc'; {read}; echo 12345");
+    let id = run(&world, &["-c", &script]);
+    let mut follower = world.onlooker(&["logs", "-f", "-n", "all", &id]).spawn().unwrap();
+    let mut pipe = follower.stdout.take().unwrap();
+    let mut expect = |text: &str| {
+        let mut seen = vec![0; text.len()];
+        pipe.read_exact(&mut seen).unwrap();
+        assert_eq!(String::from_utf8(seen).unwrap(), text);
+    };
+    expect("early ");
+    go.release(1);
+    expect("************\n");
+    go.release(1);
+    expect("token=********\n");
+    assert!(follower.wait().unwrap().success());
+    let last = run(&world, &["-c", "printf 'token=abc'"]);
+    assert_eq!(world.look(&["logs", "-f", &last]).ok().text(), "token=abc", "at the end nothing is kept back");
 }

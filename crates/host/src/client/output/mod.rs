@@ -14,6 +14,7 @@ use std::path::Path;
 pub use facts::{Facts, facts};
 pub use follow::{Follow, Turn};
 pub use lines::{LINE_BYTES_MAX, Line, LineSink, Lines};
+use ringback_core::shape;
 use ringback_sys::files;
 pub use ringback_sys::form::index::Stream;
 use serde_bytes::ByteBuf;
@@ -124,6 +125,19 @@ impl Output {
     pub fn len(&self) -> io::Result<u64> {
         let missing = self.gaps.iter().map(|gap| gap.to).max().unwrap_or(0);
         Ok(self.file.metadata()?.len().max(missing))
+    }
+
+    /// Up to where a reader who keeps up may be shown what is there: before what may be the begin of a secret, until more
+    /// has come. Not before `from`, and where nothing is hidden all.
+    pub fn settled(&self, from: u64) -> io::Result<u64> {
+        let end = self.len()?;
+        let Some(mask) = &self.mask else { return Ok(end) };
+        let start = end.saturating_sub(2 * shape::SECRET_BYTES_MAX as u64);
+        let mut last = vec![0; usize::try_from(end - start).unwrap_or(0)];
+        let length = self.read_some(&mut last, start)?;
+        // A file that ends in a gap is shorter.
+        let begun = if length == last.len() { mask.begun(&last) } else { 0 };
+        Ok((end - begun as u64).max(from))
     }
 
     /// Whether there is nothing yet.
