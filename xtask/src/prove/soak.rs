@@ -41,7 +41,7 @@ pub(crate) fn run(trial: &mut Trial<'_>) -> Result<(), String> {
         go_round(&subject, &mut chance, lap)?;
         lap += 1;
         let quiet = look(&subject, staying)?;
-        if begun.elapsed() * WARM_UP >= trial.time || lap * 2 > LAPS_MIN {
+        if begun.elapsed() * WARM_UP >= trial.time && lap * 2 > LAPS_MIN {
             seen.push(quiet);
         }
     }

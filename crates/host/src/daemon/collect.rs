@@ -24,6 +24,8 @@ use crate::store::Record;
 
 /// How long after an ending the process is started, milliseconds: tasks that end together share it.
 const PAUSE_MS: u64 = 50;
+/// How long after a start that failed the next one is tried, milliseconds.
+const START_AGAIN_MS: u64 = 1000;
 /// How many tasks one process is given.
 const BATCH_MAX: u32 = 256;
 /// How many wait for one. Reports of those beyond are read as they are when somebody asks.
@@ -80,6 +82,12 @@ impl Collector {
         }
         self.waiting.push_back(id);
         self.plan();
+    }
+
+    /// Those whose process did not come to them are the next ones.
+    fn wait_again(&mut self, ids: Vec<TaskId>) {
+        ids.into_iter().rev().for_each(|id| self.waiting.push_front(id));
+        self.waiting.truncate(WAITING_MAX);
     }
 
     fn plan(&mut self) {
@@ -160,7 +168,11 @@ impl Daemon {
                     let due_ms = process::monotonic_ms() + TIME_MAX_MS;
                     self.collector.running = Some(Running { pid, process, ids, said, due_ms, was_killed: false });
                 }
-                Err(error) => self.troubles.note("start a process that reads reports", &error),
+                Err(error) => {
+                    self.troubles.note("start a process that reads reports", &error);
+                    self.collector.wait_again(ids);
+                    self.collector.start_at_ms = Some(process::monotonic_ms() + START_AGAIN_MS);
+                }
             }
         }
         self.collector.plan();
@@ -194,9 +206,8 @@ impl Daemon {
             let hung = ids.remove(0);
             let why = if was_killed { "they take too long to read" } else { "the process that reads them failed" };
             self.troubles.note(&format!("keep what the reports of {hung} say"), &why);
-            if was_killed {
-                ids.into_iter().rev().for_each(|id| self.collector.waiting.push_front(id));
-            }
+            // Each time one less, so that this comes to an end.
+            self.collector.wait_again(ids);
         }
         self.collector.plan();
     }
@@ -227,7 +238,7 @@ fn start(list: &str) -> io::Result<(i32, File)> {
     let started = Command::new("/proc/self/exe")
         .args(["daemon", "collect"])
         .env_remove("RINGBACK_ID")
-        .current_dir("/")
+        // No folder is set: linked statically, the standard library would copy this process for that.
         .process_group(0)
         .stdin(stdin)
         .stdout(said.try_clone()?)

@@ -74,8 +74,7 @@ pub(super) fn prepare(dir: &Path, about: &About<'_>, private: &Private) -> io::R
     if about.asked.pty.is_some() && !vars.iter().any(|var| var.starts_with(b"TERM=")) {
         set(&mut vars, "TERM", TERM);
     }
-    let sandbox = Sandbox::parse(&about.asked.sandbox).unwrap_or_default();
-    if sandbox != Sandbox::None {
+    if hold_back::is_sandboxed(about.asked) {
         set(&mut vars, "TMPDIR", &dir.join(TEMPORARY).to_string_lossy());
     }
     let head = Head { tree: hold_back::tree(&about.asked.limit), ..head(about, private) };
@@ -105,7 +104,7 @@ pub(super) fn complete(dir: &Path, asked: &Asked) -> io::Result<()> {
     for pipe in pipes(asked.split).iter().copied().chain(stdin).chain(reports) {
         unless_there(files::fifo(&dir.join(pipe)))?;
     }
-    if Sandbox::parse(&asked.sandbox).unwrap_or_default() != Sandbox::None {
+    if hold_back::is_sandboxed(asked) {
         files::private_dir(&dir.join(TEMPORARY))?;
     }
     task_files::init_requests(dir)?;
@@ -135,18 +134,17 @@ pub(super) fn delete(dir: &Path) -> io::Result<()> {
     let id = dir.file_name().and_then(|name| name.to_str()).unwrap_or_default();
     // One that somebody is in has to stay, and the next daemon looks again.
     let _ = cgroup::remove_linked(&dir.join("cgroup"), id);
-    match fs::remove_dir_all(dir) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
-        other => other,
-    }
+    unless_missing(fs::remove_dir_all(dir))
+}
+
+/// Whether there is a folder for temporary files.
+pub(super) fn has_temporary(dir: &Path) -> bool {
+    fs::symlink_metadata(dir.join(TEMPORARY)).is_ok()
 }
 
 /// Deletes what a task with a sandbox has left in its folder for temporary files, and that folder.
 pub(super) fn delete_temporary(dir: &Path) -> io::Result<()> {
-    match fs::remove_dir_all(dir.join(TEMPORARY)) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
-        other => other,
-    }
+    unless_missing(fs::remove_dir_all(dir.join(TEMPORARY)))
 }
 
 /// What the folder of a task takes beside its output: the folder, the record, the requests, each a block.
@@ -197,7 +195,7 @@ fn head(about: &About<'_>, private: &Private) -> Head {
         Leftovers::Kill => spec::Leftovers::Kill,
         Leftovers::Wait => spec::Leftovers::Wait,
     };
-    let sandbox = Sandbox::parse(&asked.sandbox).unwrap_or_default();
+    let sandbox = hold_back::wanted(asked);
     let policy = OutputPolicy::parse(&asked.output_policy).unwrap_or_default();
     Head {
         task: about.id.bits(),

@@ -58,9 +58,15 @@ pub(super) fn tree(limit: &Limits) -> TreeLimits {
     }
 }
 
+/// The sandbox of a task. A word of a later version that this one does not know is the strictest there is: what was to be
+/// held back never runs free.
+pub(super) fn wanted(asked: &Asked) -> Sandbox {
+    if asked.sandbox.is_empty() { Sandbox::None } else { Sandbox::parse(&asked.sandbox).unwrap_or(Sandbox::ReadOnly) }
+}
+
 /// Whether a task has a sandbox, and so temporary files of its own.
 pub(super) fn is_sandboxed(asked: &Asked) -> bool {
-    Sandbox::parse(&asked.sandbox).unwrap_or_default() != Sandbox::None
+    wanted(asked) != Sandbox::None
 }
 
 /// What of the limits cgroups hold here.
@@ -81,7 +87,7 @@ pub(super) fn objects(asked: &Asked, held: Option<&StoredHeld>) -> (Option<Limit
         pids: limit.pids.map(|max| PidsLimitObject { max, by: by(|held| &held.pids_by) }),
         cpu: limit.cpu_percent.map(|percent| CpuLimitObject { percent, by: by(|held| &held.cpu_by) }),
     };
-    let wanted = Sandbox::parse(&asked.sandbox).unwrap_or_default();
+    let wanted = wanted(asked);
     let sandbox = (wanted != Sandbox::None).then(|| SandboxObject {
         mode: wanted.mode().word().to_owned(),
         enforced: held.map(|held| held.sandboxed),
@@ -112,6 +118,9 @@ mod tests {
         assert_eq!((limits.cpu.unwrap().by, sandbox.enforced, sandbox.landlock_abi), (None, Some(false), Some(2)));
         assert!(sandbox.reason.unwrap().contains("shortened"));
         assert_eq!(objects(&Asked::default(), None), (None, None));
+        // A word of a later version.
+        let later = Asked { sandbox: "cage".to_owned(), ..Asked::default() };
+        assert_eq!(objects(&later, None).1.unwrap().mode, "ro");
     }
 
     #[test]

@@ -90,7 +90,11 @@ impl Daemon {
                 return Vec::new();
             }
         };
-        let strange: Vec<TaskId> = ids.into_iter().filter(|id| !known.contains(id)).collect();
+        let (ended, strange): (Vec<TaskId>, Vec<TaskId>) = ids.into_iter().partition(|id| known.contains(id));
+        // A daemon that died between the record of an end and this.
+        for id in ended.into_iter().filter(|id| super::folder::has_temporary(&self.dir(*id))) {
+            self.round.act(Act::Tidy(id));
+        }
         strange.into_iter().filter(|id| self.is_left(*id)).collect()
     }
 

@@ -6,7 +6,7 @@ use ringback_host::wire::TaskObject;
 use ringback_sys::process;
 
 use super::door;
-use crate::explain::{Done, Failure};
+use crate::explain::Done;
 use crate::output;
 use crate::render::clean;
 
@@ -16,8 +16,8 @@ pub(super) fn perform() -> Done {
     process::be_nice();
     for line in io::stdin().lock().lines() {
         let line = line?;
-        let task: TaskObject = serde_json::from_str(&line)
-            .map_err(|error| Failure::new("collect", format!("cannot read a task: {error}"), None))?;
+        // One that cannot be read is not answered for, and the others are.
+        let Ok(task) = serde_json::from_str::<TaskObject>(&line) else { continue };
         let answer = match output::keep(&task) {
             Ok(bytes) => bytes.unwrap_or(0).to_string(),
             Err(error) => clean::line(&error.to_string()),

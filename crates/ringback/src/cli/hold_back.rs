@@ -47,17 +47,23 @@ impl HoldBack {
     }
 
     /// Says what of them does not hold, as far as that is known by now.
-    pub(super) fn warn(&self, door: Door, client: &mut Client, task: &TaskObject) {
-        if (self.limit.is_none() && self.sandbox == Sandbox::None) || door.quiet {
+    pub(super) fn warn(door: Door, client: &mut Client, task: &TaskObject) {
+        // The task may have limits of the config, too.
+        if (task.limits.is_none() && task.sandbox.is_none()) || door.quiet {
             return;
         }
         let hint = format!("`ringback show {}` says what holds each limit; `ringback doctor` says why", task.id);
         if let Some(text) = held::shortfall(task) {
             door.warn(&text, &hint);
-        } else if let (None, Some(limits)) = (&task.started_at, self.limit) {
+        } else if let (None, Some(limits)) = (&task.started_at, &task.limits) {
+            let limits = Limits {
+                mem_bytes: limits.mem.as_ref().map(|mem| mem.bytes),
+                pids: limits.pids.as_ref().map(|pids| pids.max),
+                cpu_percent: limits.cpu.as_ref().map(|cpu| cpu.percent),
+            };
             let Ok(Reply::Status(status)) = client.call(Request::Status) else { return };
             let users = process::limited_processes().is_some();
-            if let Some(text) = held::foreseen(&limits.or(Limits::default()), &status.cgroup_limits, users) {
+            if let Some(text) = held::foreseen(&limits, &status.cgroup_limits, users) {
                 door.warn(&text, &hint);
             }
         }

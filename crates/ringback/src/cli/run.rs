@@ -225,7 +225,7 @@ impl Run {
         let problem = doubt.problem();
         let Reply::Task { task, existing } = client.answer()? else { return Err(door::unexpected()) };
         if interrupt.is_some() {
-            self.hold_back.warn(door, &mut client, &task);
+            HoldBack::warn(door, &mut client, &task);
         }
         if let (Some((message, hint)), true) = (&problem, interrupt.is_some()) {
             door.warn(message, hint);
@@ -235,7 +235,7 @@ impl Run {
             Some(interrupt) => wait::until_end(door, client, &task, &interrupt),
             None => {
                 say_started(door, &task, existing, problem.is_some())?;
-                self.hold_back.warn(door, &mut client, &task);
+                HoldBack::warn(door, &mut client, &task);
                 self.warn_of_same_name(door, &mut client, &task);
                 if let Some((message, hint)) = problem {
                     door.warn(&message, &hint);

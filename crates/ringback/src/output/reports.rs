@@ -3,6 +3,7 @@
 //! They are read when the task ends, by a process that the daemon starts for that, and what they said is kept in the folder
 //! of the task. Until then, and where nobody could, they are read as they are.
 
+use std::collections::BTreeSet;
 use std::fs::{self, File};
 use std::io::{self, BufReader, Read as _};
 use std::path::{Path, PathBuf};
@@ -22,6 +23,8 @@ use super::masked::Masked;
 
 /// Most files that are read for one task; Surefire writes one for each class.
 const REPORTS_MAX: usize = 200;
+/// Most names of one folder that may be reports.
+const NAMES_MAX: usize = 100_000;
 /// Where runners put their reports in the folder of the task; `*` is any one folder or any middle of a name.
 const PLACES: [&str; 6] = [
     "target/nextest/*/junit.xml",
@@ -115,15 +118,22 @@ fn as_they_are(task: &TaskObject, mentions: &[Mention]) -> Vec<ReportFile> {
     }
     let mask = Path::new(&task.output.path).parent().map(Mask::of_folder).unwrap_or_default();
     paths.extend(usual.into_iter().map(|path| (path, false)));
-    let (mut reports, mut seen) = (Vec::new(), Vec::new());
+    let (mut reports, mut seen, mut left_out) = (Vec::new(), BTreeSet::new(), 0);
     for (path, is_named) in paths {
         let Ok(real) = path.canonicalize() else { continue };
-        if reports.len() >= REPORTS_MAX || seen.contains(&real) {
+        if reports.len() >= REPORTS_MAX {
+            left_out += usize::from(!seen.contains(&real));
             continue;
         }
         let name = path.strip_prefix(folder).unwrap_or(&path).display().to_string();
-        reports.extend(read(&real, name, &window, is_named, &mask));
-        seen.push(real);
+        if seen.insert(real.clone()) {
+            reports.extend(read(&real, name, &window, is_named, &mask));
+        }
+    }
+    if left_out > 0 {
+        let why = ReportError::Said(format!("were not read: {left_out} of them"));
+        let path = format!("files beyond the first {REPORTS_MAX}");
+        reports.push(ReportFile { path, written_ms: 0, report: (Findings::default(), Some(why)) });
     }
     reports
 }
@@ -146,10 +156,12 @@ fn read(
 ) -> Option<ReportFile> {
     let file = files::open_foreign(path).ok()?;
     let written_ms = written_ms(&file)?;
-    let report = match () {
-        () if window.contains(&written_ms) => junit::read(Masked::new(BufReader::new(file), mask)),
-        () if is_named && written_ms > *window.end() => (Findings::default(), Some(ReportError::Overwritten)),
-        () => return None,
+    let report = if window.contains(&written_ms) {
+        junit::read(Masked::new(BufReader::new(file), mask))
+    } else if is_named && written_ms > *window.end() {
+        (Findings::default(), Some(ReportError::Overwritten))
+    } else {
+        return None;
     };
     Some(ReportFile { path: name, written_ms, report })
 }
@@ -177,20 +189,36 @@ fn expand(folder: &Path, pattern: &str, paths: &mut Vec<PathBuf>) {
     };
     let Some((begin, end)) = name.split_once('*') else { return go(folder.join(name)) };
     let Ok(entries) = fs::read_dir(folder) else { return };
-    let mut names: Vec<_> = entries.flatten().take(REPORTS_MAX).map(|entry| entry.file_name()).collect();
+    let matches = |name: &std::ffi::OsString| {
+        let text = name.to_string_lossy();
+        text.len() >= begin.len() + end.len() && text.starts_with(begin) && text.ends_with(end)
+    };
+    let mut names: Vec<_> = entries.flatten().map(|entry| entry.file_name()).filter(matches).take(NAMES_MAX).collect();
     // The order of a folder is chance.
     names.sort();
-    for name in names {
-        let text = name.to_string_lossy();
-        if text.len() >= begin.len() + end.len() && text.starts_with(begin) && text.ends_with(end) {
-            go(folder.join(&name));
-        }
-    }
+    names.into_iter().for_each(|name| go(folder.join(name)));
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn of_many_files_all_reports_are_found_and_those_beyond_the_bound_are_counted() {
+        let folder = tempfile::tempdir().unwrap();
+        let reports = folder.path().join("target/surefire-reports");
+        fs::create_dir_all(&reports).unwrap();
+        // Two files for each class, as Surefire writes them.
+        for class in 0..250 {
+            fs::write(reports.join(format!("TEST-c{class}.xml")), XML).unwrap();
+            fs::write(reports.join(format!("c{class}.txt")), "Tests run: 1").unwrap();
+        }
+        let found = as_they_are(&ran(folder.path(), -60_000, 60_000), &[]);
+        assert_eq!(found.len(), REPORTS_MAX + 1);
+        let (rest, read) = found.split_last().unwrap();
+        assert!(read.iter().all(|file| file.report.1.is_none()));
+        assert!(matches!(&rest.report.1, Some(ReportError::Said(why)) if why == "were not read: 50 of them"));
+    }
 
     const XML: &str = "<testsuite><testcase name='a'><failure message='no'/></testcase></testsuite>";
 
