@@ -4,18 +4,31 @@ use std::io;
 
 use crate::wire::Fault;
 
+/// The code of a refusal for what confines the caller.
+const CONFINED: &str = "confined_caller";
+/// No descriptor left, in this process or in the machine (errno(3)).
+const EMFILE: i32 = 24;
+const ENFILE: i32 = 23;
+
 /// Why a caller is not served, from what was seen of it: what confines it more than `asked` (for example "the daemon"), if
 /// anything does. A caller that could not be seen is not served either.
 pub fn refusal(seen: io::Result<Option<&'static str>>, asked: &str) -> Option<Fault> {
     let outside = || format!("ask from outside of the sandbox, or set `confined = \"allow\"` in the config of {asked}");
-    let (message, hint) = match seen {
+    let (code, message, hint) = match seen {
         Ok(None) => return None,
-        Ok(Some(why)) => (format!("the caller is more confined than {asked} ({why})"), outside()),
+        Ok(Some(why)) => (CONFINED, format!("the caller is more confined than {asked} ({why})"), outside()),
         // What it sent is still there, and would be carried out for a caller that nobody has seen.
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
-            ("the caller left before it could be seen".to_owned(), "ask again, and wait for the answer".to_owned())
+            let hint = "ask again, and wait for the answer".to_owned();
+            (CONFINED, "the caller left before it could be seen".to_owned(), hint)
         }
-        Err(error) => (format!("cannot see how confined the caller is: {error}"), outside()),
+        // Not the caller is at fault (open(2)).
+        Err(error) if matches!(error.raw_os_error(), Some(EMFILE | ENFILE)) => (
+            "resources",
+            format!("{asked} has no descriptor left to see who is calling: {error}"),
+            "raise the limit with `ulimit -n`, then `ringback daemon restart`; or wait until tasks have ended".to_owned(),
+        ),
+        Err(error) => (CONFINED, format!("cannot see how confined the caller is: {error}"), outside()),
     };
-    Some(Fault { code: "confined_caller".into(), message, hint: Some(hint) })
+    Some(Fault { code: code.into(), message, hint: Some(hint) })
 }

@@ -27,6 +27,8 @@ pub const SCRIPT: &str = "script";
 pub const STDIN: &str = "stdin";
 /// The FIFO that a command reports its progress to; a keeper that finds it gives it to the command.
 pub const REPORTS: &str = "progress";
+/// What its keeper is asked for.
+pub const REQUESTS: &str = "requests";
 /// What a command wrote.
 pub const OUTPUT: &str = "output";
 /// When it wrote what.
@@ -134,7 +136,7 @@ const REQUESTS_RESERVED: u64 = 64;
 
 /// Makes `requests` with disk space for the first of them; one that is there already keeps what it holds.
 pub fn init_requests(dir: &Path) -> io::Result<()> {
-    let file = files::append(&dir.join("requests"))?;
+    let file = files::append(&dir.join(REQUESTS))?;
     match files::reserve(&file, REQUESTS_RESERVED * request::ENTRY_BYTES as u64) {
         // A file system that cannot reserve (fallocate(2)) still takes requests while it has space.
         Err(error) if error.kind() == io::ErrorKind::Unsupported => Ok(()),
@@ -201,7 +203,7 @@ fn newest(file: &File) -> io::Result<(bool, Option<Record>)> {
 /// What an earlier write left unfinished (a full disk) is cut off, so that every entry lies where its number says.
 pub fn append_request(dir: &Path, request: &Request) -> io::Result<u64> {
     const ENTRY: u64 = request::ENTRY_BYTES as u64;
-    let mut file = files::append(&dir.join("requests"))?;
+    let mut file = files::append(&dir.join(REQUESTS))?;
     let len = file.metadata()?.len();
     let whole = len - len % ENTRY;
     if whole != len {

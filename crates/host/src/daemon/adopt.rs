@@ -90,13 +90,7 @@ impl Daemon {
             self.hold_known(id, record);
         }
         if let Some((_, record)) = seen.as_ref().filter(|_| !lives) {
-            // Keeper and daemon both died: only a living process of the task can have kept what was in its pipes.
-            let open = matches!(record.phase, Phase::Started | Phase::Ended) && !record.output_complete;
-            let alive = identity::is_alive(record.main);
-            if let Some(live) = self.lives.get_mut(&id) {
-                // What a terminal has shown is in a pipe that the command does not hold.
-                live.unheld = open && (!alive || live.row.asked.pty.is_some());
-            }
+            self.hold_what_is_left(id, record);
         }
         let input = found(same_boot, lives, has_record, seen.map(|(sight, _)| sight));
         let takes_stop = !ended && !matches!(input, Input::KeeperGone(Sight::Closed(_)) | Input::Rebooted(_));

@@ -218,7 +218,9 @@ impl Daemon {
                 self.take_stock(id);
             }
             self.hold_known(id, &record);
-            if !gone {
+            if gone {
+                self.hold_what_is_left(id, &record);
+            } else {
                 self.is_held_again(id);
             }
             if record.phase == Phase::Started {

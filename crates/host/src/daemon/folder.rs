@@ -3,6 +3,7 @@
 use std::fs;
 use std::io::{self, Write as _};
 use std::os::unix::ffi::OsStrExt as _;
+use std::os::unix::fs::FileTypeExt as _;
 use std::path::Path;
 
 use ringback_core::id::TaskId;
@@ -32,7 +33,9 @@ pub(super) struct Private {
     pub limits: Vec<u64>,
 }
 
-pub(super) use ringback_sys::task_files::{FINDINGS, INDEX, OUTPUT, REPORTS, SCRIPT, SPEC, STATE, STDIN, STREAMS};
+pub(super) use ringback_sys::task_files::{
+    FINDINGS, INDEX, OUTPUT, REPORTS, REQUESTS, SCRIPT, SPEC, STATE, STDIN, STREAMS,
+};
 
 /// What a terminal is called whose owner does not say: nearly every program and system knows it.
 const TERM: &str = "xterm-256color";
@@ -81,6 +84,9 @@ pub(super) fn prepare(dir: &Path, about: &About<'_>, private: &Private) -> io::R
     task_files::write_spec(dir, &SpecIn { head, cwd: &about.asked.cwd, args: &args, vars: &vars })
 }
 
+/// How many files a folder has that was made ahead.
+const BLANK_FILES: usize = 3;
+
 /// Makes a folder for a task that nobody has asked for yet, with all that does not depend on what it will be.
 pub(super) fn make_blank(dir: &Path) -> io::Result<()> {
     files::private_dir(dir)?;
@@ -89,6 +95,25 @@ pub(super) fn make_blank(dir: &Path) -> io::Result<()> {
     }
     task_files::init_requests(dir)?;
     task_files::init_state(dir)
+}
+
+/// Whether a folder that was made ahead is as it was made: nobody has put anything into it or in its place.
+pub(super) fn is_blank(dir: &Path) -> bool {
+    let is_ours = |entry: &fs::DirEntry| {
+        let (name, kind) = (entry.file_name(), entry.file_type());
+        let is_pipe = name.to_str().is_some_and(|name| pipes(false).contains(&name));
+        kind.is_ok_and(
+            |kind| if is_pipe { kind.is_fifo() } else { kind.is_file() && (name == STATE || name == REQUESTS) },
+        )
+    };
+    let Ok(entries) = fs::symlink_metadata(dir)
+        .and_then(|found| if found.is_dir() { fs::read_dir(dir) } else { Err(io::ErrorKind::NotADirectory.into()) })
+    else {
+        return false;
+    };
+    let mut count = 0;
+    let ours = entries.flatten().inspect(|_| count += 1).all(|entry| is_ours(&entry));
+    ours && count == BLANK_FILES
 }
 
 /// Makes what else a keeper needs, when its time has come. What an earlier daemon made already stays.
@@ -102,7 +127,7 @@ pub(super) fn complete(dir: &Path, asked: &Asked) -> io::Result<()> {
         }
     }
     for pipe in pipes(asked.split).iter().copied().chain(stdin).chain(reports) {
-        unless_there(files::fifo(&dir.join(pipe)))?;
+        fifo_unless_there(&dir.join(pipe))?;
     }
     if hold_back::is_sandboxed(asked) {
         files::private_dir(&dir.join(TEMPORARY))?;
@@ -111,6 +136,7 @@ pub(super) fn complete(dir: &Path, asked: &Asked) -> io::Result<()> {
     // Last: a record means that everything else is there. One that is there may be a keeper's already.
     match fs::symlink_metadata(dir.join(STATE)) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => task_files::init_state(dir),
+        Ok(found) if !found.is_file() => Err(io::ErrorKind::AlreadyExists.into()),
         other => other.map(drop),
     }
 }
@@ -122,9 +148,12 @@ fn unless_missing(removed: io::Result<()>) -> io::Result<()> {
     }
 }
 
-fn unless_there(made: io::Result<()>) -> io::Result<()> {
-    match made {
-        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
+/// What somebody else has put into its place is not taken for it.
+fn fifo_unless_there(path: &Path) -> io::Result<()> {
+    match files::fifo(path) {
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+            if fs::symlink_metadata(path)?.file_type().is_fifo() { Ok(()) } else { Err(error) }
+        }
         other => other,
     }
 }

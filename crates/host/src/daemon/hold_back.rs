@@ -32,11 +32,12 @@ pub(super) fn check(wanted: Sandbox, cwd: &[u8], home: &Home) -> Result<(), Faul
     }
     let (cwd, home) = (Path::new(OsStr::from_bytes(cwd)), home.root());
     let real = |path: &Path| fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
-    if wanted.mode() == Sandbox::Directory && real(home).starts_with(real(cwd)) {
+    let (inner, outer) = (real(home), real(cwd));
+    if wanted.mode() == Sandbox::Directory && (inner.starts_with(&outer) || outer.starts_with(&inner)) {
         return Err(fault(
             "wide_sandbox",
             format!(
-                "a sandbox around {} holds nothing back: ringback itself is in it ({})",
+                "a sandbox around {} holds nothing back: what ringback runs and believes is in reach ({})",
                 cwd.display(),
                 home.display()
             ),
@@ -126,7 +127,8 @@ mod tests {
     #[test]
     fn a_sandbox_around_everything_is_refused() {
         let home = Home::at("/somewhere/deep/home").unwrap();
-        for cwd in ["/", "/somewhere"] {
+        for cwd in ["/", "/somewhere", "/somewhere/deep/home", "/somewhere/deep/home/bin", "/somewhere/deep/home/t/ab"]
+        {
             let fault = check(Sandbox::DirectoryIfPossible, cwd.as_bytes(), &home).unwrap_err();
             assert_eq!(fault.code, "wide_sandbox");
         }

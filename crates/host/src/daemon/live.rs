@@ -11,7 +11,7 @@ use ringback_core::spec::{IfRunning, Lease};
 use ringback_core::task::Sight;
 use ringback_sys::form::record::{Phase, Record, Who, Witness};
 use ringback_sys::pidfd::PidFd;
-use ringback_sys::{files, reap, task_files};
+use ringback_sys::{files, identity, reap, task_files};
 
 use super::{Daemon, Source, folder, sight};
 use crate::store::{Claim, Row};
@@ -112,6 +112,17 @@ impl Live {
         }
     }
 
+    /// The pipes that a killed keeper leaves to us. What is typed into a terminal is read by the keeper; else by the command.
+    fn pipes(&self) -> impl Iterator<Item = &'static str> {
+        let typed = self.row.asked.pty.map(|_| folder::STDIN);
+        folder::pipes(self.row.asked.split).iter().copied().chain(typed)
+    }
+
+    /// Whether each of them is held.
+    fn holds_pipes(&self) -> bool {
+        self.idle.len() == self.pipes().count()
+    }
+
     /// What the board has to know of it.
     pub(super) fn ask(&self) -> Ask {
         Ask {
@@ -203,15 +214,34 @@ impl Daemon {
         }
     }
 
+    /// Takes hold of the pipes of a task, where there is a descriptor for each.
     pub(super) fn hold_pipes(&mut self, id: TaskId) {
+        if self.has_room() {
+            self.open_pipes(id);
+        }
+    }
+
+    /// The keeper of this task is gone. What its pipes hold is there as long as anybody has them open: we, or else a living
+    /// process of the task. Where neither can be said, nobody knows how much is gone.
+    pub(super) fn hold_what_is_left(&mut self, id: TaskId, record: &Record) {
+        let open = matches!(record.phase, Phase::Started | Phase::Ended) && !record.output_complete;
+        if !open || self.lives.get(&id).is_none_or(Live::holds_pipes) {
+            return;
+        }
+        self.open_pipes(id);
+        // First the pipes: a process that lives after that has kept them until we had them.
+        let alive = identity::is_alive(record.main);
+        if let Some(live) = self.lives.get_mut(&id) {
+            // What a terminal has shown is in a pipe that the command does not hold.
+            live.unheld |= !alive || !live.holds_pipes() || live.row.asked.pty.is_some();
+        }
+    }
+
+    fn open_pipes(&mut self, id: TaskId) {
         let dir = self.dir(id);
-        let room = self.has_room();
-        let Some(live) = self.lives.get_mut(&id).filter(|live| live.idle.is_empty() && room) else { return };
-        let asked = &live.row.asked;
-        // What is typed into a terminal is read by the keeper; else by the command itself.
-        let typed = asked.pty.map(|_| &folder::STDIN);
-        let pipes = folder::pipes(asked.split).iter().chain(typed);
-        live.idle = pipes.filter_map(|pipe| files::open_fifo_idle(&dir.join(pipe)).ok()).collect();
+        let Some(live) = self.lives.get_mut(&id).filter(|live| !live.holds_pipes()) else { return };
+        self.witnesses -= live.idle.len();
+        live.idle = live.pipes().filter_map(|pipe| files::open_fifo_idle(&dir.join(pipe)).ok()).collect();
         self.witnesses += live.idle.len();
     }
 

@@ -84,7 +84,7 @@ impl Daemon {
             return Err(fault("queue_full", format!("{QUEUED_MAX} tasks wait for their turn already"), hint));
         }
         self.check_inbox(&session)?;
-        let id = self.next_id()?;
+        let mut id = self.next_id()?;
         let row = Row {
             seq: 0,
             id,
@@ -99,20 +99,13 @@ impl Daemon {
             disk_bytes: 0,
             packed: false,
         };
-        let live = Live::new(row);
+        let mut live = Live::new(row);
         let ask = live.ask();
         // A folder for a task that will not be is work and dirt, so the key is looked at first.
         if self.board.would_insert(&ask) {
-            let dir = self.dir(id);
-            let free_min = self.space.room()?;
-            let about = folder::About { id, session: &live.row.session, asked: &live.row.asked, free_min };
-            if let Err(error) = folder::prepare(&dir, &about, &private) {
-                let _ = folder::delete(&dir);
-                self.take_blank();
-                return Err(folder_fault(&error));
-            }
-            self.take_blank();
+            self.prepare(&mut live, &private)?;
             crash_point("daemon.after-folder");
+            id = live.row.id;
             self.lives.insert(id, live);
         }
         let effects = self.board.ask(id, ask, by);
@@ -130,6 +123,34 @@ impl Daemon {
         self.apply(effects);
         self.round.tells.push(Tell { to, say });
         Ok(())
+    }
+
+    /// Writes what only the caller knows into the folder of a new task: the one that was made ahead, or if somebody has spoilt
+    /// that, one of its own.
+    fn prepare(&mut self, live: &mut Live, private: &Private) -> Result<(), Fault> {
+        let free_min = self.space.room()?;
+        loop {
+            let id = live.row.id;
+            let dir = self.dir(id);
+            let about = folder::About { id, session: &live.row.session, asked: &live.row.asked, free_min };
+            let was_blank = self.blank.is(id);
+            let is_spoilt = was_blank && !folder::is_blank(&dir);
+            let prepared = if is_spoilt {
+                Err(io::ErrorKind::AlreadyExists.into())
+            } else {
+                folder::prepare(&dir, &about, private)
+            };
+            self.take_blank();
+            match prepared {
+                Ok(()) => return Ok(()),
+                Err(_) if was_blank => live.row.id = self.new_id()?,
+                Err(error) => {
+                    let _ = folder::delete(&dir);
+                    return Err(folder_fault(&error));
+                }
+            }
+            let _ = folder::delete(&dir);
+        }
     }
 
     /// A session that never reads gets nothing more to read.

@@ -92,8 +92,10 @@ impl Daemon {
         };
         let (ended, strange): (Vec<TaskId>, Vec<TaskId>) = ids.into_iter().partition(|id| known.contains(id));
         // A daemon that died between the record of an end and this.
-        for id in ended.into_iter().filter(|id| super::folder::has_temporary(&self.dir(*id))) {
-            self.round.act(Act::Tidy(id));
+        for id in ended {
+            if super::folder::has_temporary(&self.dir(id)) {
+                self.round.act(Act::Tidy(id));
+            }
         }
         strange.into_iter().filter(|id| self.is_left(*id)).collect()
     }

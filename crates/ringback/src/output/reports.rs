@@ -196,7 +196,9 @@ fn expand(folder: &Path, pattern: &str, paths: &mut Vec<PathBuf>) {
     let mut names: Vec<_> = entries.flatten().map(|entry| entry.file_name()).filter(matches).take(NAMES_MAX).collect();
     // The order of a folder is chance.
     names.sort();
-    names.into_iter().for_each(|name| go(folder.join(name)));
+    for name in names {
+        go(folder.join(name));
+    }
 }
 
 #[cfg(test)]

@@ -236,6 +236,8 @@ impl Story {
             if !tasks.iter().any(|task| task.id == id) {
                 machine::until_removed(&folder.join("spec"));
             }
+            // What a sandboxed task wrote there goes with its end, whoever died between the two.
+            machine::until_removed(&folder.join("tmp"));
         }
     }
 

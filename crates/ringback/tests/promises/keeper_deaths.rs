@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde_json::Value;
 
 use crate::support::oracle::{Chance, Died, Oracle, until_over};
-use crate::support::{MINE, World, machine};
+use crate::support::{MINE, World, finish, machine};
 
 /// Of a main process that SIGKILL ended while nobody of ours looked: lost, unless its zombie still lies there and says how
 /// it ended, as where process 1 does not wait for its children.
@@ -158,4 +158,37 @@ fn a_torn_state_record_is_never_read_as_success() {
     assert_eq!(task["exit_code"], Value::Null);
     assert_eq!(world.inbox(MINE).len(), 1);
     assert_eq!(world.tree(&id), [], "a stop reaches what still lives");
+}
+
+#[test]
+fn output_that_nobody_held_is_never_called_complete() {
+    let world = World::new();
+    let mut chance = Chance::new();
+    for round in 0..12 {
+        let [up, go, wrote, end] = ["up", "go", "wrote", "end"].map(|name| world.fifo(&format!("{name}{round}")));
+        let script = format!(
+            "echo up > {}; read x < {}; printf hello; echo wrote > {}; read x < {}; exit 7",
+            up.word(),
+            go.word(),
+            wrote.word(),
+            end.word()
+        );
+        let id = world.sh(&script);
+        up.line();
+        // Its keeper does not come to read what it writes; then both who hold its pipe die, and it ends while a new daemon
+        // looks for them.
+        let keeper = world.keeper(&id).expect("a keeper");
+        rustix::process::kill_process(keeper, rustix::process::Signal::STOP).unwrap();
+        go.release(1);
+        wrote.line();
+        world.kill_daemon();
+        machine::kill(keeper);
+        let looker = world.onlooker(&["ps"]).spawn().unwrap();
+        chance.moment(Duration::from_millis(30));
+        end.release(1);
+        finish(looker).ok();
+        let task = world.end(&id);
+        let is_whole = world.output(&id) == b"hello";
+        assert!(is_whole || task["output"]["complete"] == false, "round {round}: {task:#}");
+    }
 }

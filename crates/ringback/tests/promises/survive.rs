@@ -129,3 +129,34 @@ fn the_folder_of_the_next_task_is_made_ahead_and_taken_or_removed() {
     assert!(!left.exists(), "a daemon that stops leaves a folder");
     world.end(&first);
 }
+
+#[test]
+fn a_folder_made_ahead_that_somebody_has_spoilt_is_not_used() {
+    let world = World::new();
+    world.end(&world.sh("true"));
+    let precious = world.work("precious");
+    for spoil in ["link a pipe", "a file for a pipe", "an output", "link the folder", "no folder"] {
+        std::fs::write(&precious, "precious\n").unwrap();
+        let blank = blank(&world);
+        match spoil {
+            "link a pipe" => {
+                std::fs::remove_file(blank.join("io")).unwrap();
+                std::os::unix::fs::symlink(&precious, blank.join("io")).unwrap();
+            }
+            "a file for a pipe" => {
+                std::fs::remove_file(blank.join("io")).unwrap();
+                std::fs::write(blank.join("io"), "").unwrap();
+            }
+            "an output" => std::fs::write(blank.join("output"), "forged\n").unwrap(),
+            "link the folder" => {
+                std::fs::remove_dir_all(&blank).unwrap();
+                std::os::unix::fs::symlink(world.work(""), &blank).unwrap();
+            }
+            _ => std::fs::remove_dir_all(&blank).unwrap(),
+        }
+        let id = world.sh("echo hello");
+        let task = world.end(&id);
+        assert_eq!((&task["exit_code"], world.output(&id).as_slice()), (&0.into(), b"hello\n".as_slice()), "{spoil}");
+        assert_eq!(std::fs::read_to_string(&precious).unwrap(), "precious\n", "{spoil}");
+    }
+}

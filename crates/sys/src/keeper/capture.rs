@@ -246,14 +246,14 @@ impl Capture {
 
 impl Fifo {
     fn open(path: &'static CStr, stream: Stream) -> Result<Self> {
-        let fd = file::open(path, file::flag::RDONLY | file::flag::NONBLOCK)?;
+        let fd = file::open_pipe(path, file::flag::RDONLY | file::flag::NONBLOCK)?;
         Ok(Self { path, fd, stream, over: false, gone: false, full_pulls: 0 })
     }
 
     /// The last writer is gone. A file opened anew does not report that again, and hears of later writers (fifo(7)).
     fn end(&mut self) {
         self.over = true;
-        match file::open(self.path, file::flag::RDONLY | file::flag::NONBLOCK) {
+        match file::open_pipe(self.path, file::flag::RDONLY | file::flag::NONBLOCK) {
             Ok(fd) => self.fd = fd,
             Err(_) => self.gone = true,
         }

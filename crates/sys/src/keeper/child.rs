@@ -104,22 +104,23 @@ fn stdio(spec: &Spec) -> Result<()> {
     if spec.head.pty.is_some() {
         return pty::enter();
     }
-    let input = if spec.head.stdin { c"stdin" } else { c"/dev/null" };
     // The keeper holds a writer of `stdin`, so this does not wait.
-    place(&file::open(input, RDONLY | NOCTTY)?, 0)?;
+    let input =
+        if spec.head.stdin { file::open_pipe(c"stdin", RDONLY) } else { file::open(c"/dev/null", RDONLY | NOCTTY) };
+    place(&input?, 0)?;
     if spec.head.split {
-        place(&file::open(c"io.out", RDWR | NOCTTY)?, 1)?;
-        return place(&file::open(c"io.err", RDWR | NOCTTY)?, 2);
+        place(&file::open_pipe(c"io.out", RDWR)?, 1)?;
+        return place(&file::open_pipe(c"io.err", RDWR)?, 2);
     }
-    let merged = file::open(c"io", RDWR | NOCTTY)?;
+    let merged = file::open_pipe(c"io", RDWR)?;
     place(&merged, 1)?;
     place(&merged, 2)
 }
 
 /// Where the command reports its progress, if it was given something for that. A full pipe refuses, and holds nobody up.
 fn progress() -> Result<()> {
-    use file::flag::{NOCTTY, NONBLOCK, RDWR};
-    match file::open(c"progress", RDWR | NONBLOCK | NOCTTY) {
+    use file::flag::{NONBLOCK, RDWR};
+    match file::open_pipe(c"progress", RDWR | NONBLOCK) {
         Err(Errno::ENOENT) => Ok(()),
         opened => place(&opened?, PROGRESS_FD),
     }

@@ -15,7 +15,7 @@ pub(super) struct Ledger {
 impl Ledger {
     /// Takes the lock and reads the newest record; nothing if another keeper lives or the file is none of ours.
     pub(super) fn open() -> Option<Self> {
-        let file = file::open(c"state", file::flag::RDWR).ok()?;
+        let file = file::open(c"state", file::flag::RDWR | file::flag::NOFOLLOW).ok()?;
         if file::lock(&file, Wait::No).is_err() {
             let holder = newest(&file)?.keeper;
             let alive = procfs::stat(holder.pid).is_some_and(|s| s.start_ticks == holder.start_ticks && !s.is_dead());

@@ -61,8 +61,8 @@ impl Pty {
         // A later daemon takes its own copy of the master from this process (pidfd_getfd(2)).
         process::allow_tracers();
         let peer = terminal::open_peer(&master).ok();
-        let shown = file::open(c"io", file::flag::WRONLY | file::flag::NONBLOCK).ok()?;
-        let typed = file::open(c"stdin", file::flag::RDWR | file::flag::NONBLOCK).ok();
+        let shown = file::open_pipe(c"io", file::flag::WRONLY | file::flag::NONBLOCK).ok()?;
+        let typed = file::open_pipe(c"stdin", file::flag::RDWR | file::flag::NONBLOCK).ok();
         let master = ManuallyDrop::into_inner(master);
         Some(Self { master, peer, shown, typed, is_full: false, by_copy: false })
     }

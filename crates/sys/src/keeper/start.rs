@@ -115,7 +115,7 @@ pub(super) fn stdin(head: &Head, how: usize) -> Result<Option<Fd>> {
     if !head.stdin {
         return Ok(None);
     }
-    file::open(c"stdin", how | file::flag::NONBLOCK).map(Some)
+    file::open_pipe(c"stdin", how | file::flag::NONBLOCK).map(Some)
 }
 
 /// The signals that mean something to a keeper, and those with which somebody might think to end it.

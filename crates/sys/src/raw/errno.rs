@@ -19,6 +19,7 @@ impl Errno {
     pub(crate) const ENODEV: Self = Self(19);
     pub(crate) const ENOTDIR: Self = Self(20);
     pub(crate) const EINVAL: Self = Self(22);
+    pub(crate) const ESPIPE: Self = Self(29);
     pub(crate) const ENOTTY: Self = Self(25);
     pub(crate) const ETXTBSY: Self = Self(26);
     pub(crate) const EPIPE: Self = Self(32);

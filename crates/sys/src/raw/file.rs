@@ -152,6 +152,16 @@ pub(crate) fn seek_end(fd: &Fd) -> Result<u64> {
     unsafe { call(nr::LSEEK, [fd.word(), 0, SEEK_END]) }.map(|at| at as u64)
 }
 
+/// Opens a FIFO of the task's folder; a link or anything else in its place is `EINVAL` or `ELOOP`.
+pub(crate) fn open_pipe(path: &CStr, how: usize) -> Result<Fd> {
+    let fd = open(path, how | flag::NOFOLLOW | flag::NOCTTY)?;
+    // A file has a position, a pipe has none (lseek(2)).
+    match seek_end(&fd) {
+        Err(Errno::ESPIPE) => Ok(fd),
+        _ => Err(Errno::EINVAL),
+    }
+}
+
 /// How many names a file has; nothing where that is not said (statx(2)).
 pub(crate) fn names(fd: &Fd) -> Option<u32> {
     // `struct statx` has 256 bytes: what it says (`stx_mask`) is in the first four, the number of names in those from 16 on.
