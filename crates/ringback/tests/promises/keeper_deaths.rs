@@ -178,7 +178,7 @@ fn output_that_nobody_held_is_never_called_complete() {
         // Its keeper does not come to read what it writes; then both who hold its pipe die, and it ends while a new daemon
         // looks for them.
         let keeper = world.keeper(&id).expect("a keeper");
-        rustix::process::kill_process(keeper, rustix::process::Signal::STOP).unwrap();
+        machine::stop(keeper);
         go.release(1);
         wrote.line();
         world.kill_daemon();

@@ -37,6 +37,12 @@ pub(crate) fn kill(pid: Pid) {
     assert!(ended(&process, HANG), "{pid:?} outlived SIGKILL");
 }
 
+/// Stops a process that will be killed as it stands.
+pub(crate) fn stop(pid: Pid) {
+    let process = pidfd_open(pid, PidfdFlags::empty()).expect("a process");
+    pidfd_send_signal(&process, Signal::STOP).expect("a stop");
+}
+
 /// Does something while a process is stopped.
 pub(crate) fn while_stopped(pid: Pid, work: impl FnOnce()) {
     let process = pidfd_open(pid, PidfdFlags::empty()).expect("a process");
