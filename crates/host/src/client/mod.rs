@@ -32,6 +32,9 @@ const LEAVE_WAIT: Duration = Duration::from_secs(30);
 /// What a daemon answers that will not carry out a newer client's request; nothing was done.
 pub const FAULT_OLDER_DAEMON: &str = "daemon_older";
 
+/// What a daemon says to those whom it lets go at once (`daemon/serve.rs`).
+const REFUSALS: [&str; 4] = ["confined_caller", "other_user", "unknown_caller", "resources"];
+
 /// A connection to the daemon of one home, for one caller.
 pub struct Client {
     home: Home,
@@ -253,7 +256,11 @@ impl Client {
         let starts = starts_task(&asked.request);
         self.asked = None;
         match answer.reply {
-            Reply::Fault(fault) => Err(ClientError::Fault(fault)),
+            Reply::Fault(fault) => {
+                // Whoever is refused is let go: what he asks next would meet a connection that is about to close.
+                self.stale = REFUSALS.contains(&fault.code.as_str());
+                Err(ClientError::Fault(fault))
+            }
             reply => {
                 if older && starts && self.autostart {
                     // It understood us; the next request finds the new one. The task runs, so its id is answered whatever

@@ -173,7 +173,7 @@ fn an_awaited_task_that_is_silent_is_told_once_and_a_service_never() {
     assert_eq!((kinds(&told), &told[0]["task"]), (vec!["tool_stalled"], &id.as_str().into()));
     assert!(told[0]["silence_ms"].as_u64().unwrap() >= 300, "{told:?}");
     let text = told[0]["text"].as_str().unwrap();
-    assert!(text.starts_with("NO OUTPUT for 0.3") && text.ends_with("| Overwrite? [y/N]"), "{text}");
+    assert!(text.starts_with("NO OUTPUT for 3") && text.ends_with("| Overwrite? [y/N]"), "{text}");
     let again = home.say(&["inbox", "--json", "--wait", "700ms", "--after", &seq_of(&told)]).json();
     assert_eq!(again["notices"], json!([]), "once");
     open(&first);

@@ -124,7 +124,7 @@ fn the_page_of_a_task_has_what_was_asked_for_it() {
     for fact in [
         "key         k1",
         r#"binding     {"thread":"t"}"#,
-        "limits      1h in all, 3.0s from TERM to KILL",
+        "timeouts    1h in all, 3.0s from TERM to KILL",
         "started     ",
     ] {
         assert!(page.contains(fact), "no `{fact}` in {page}");
