@@ -26,7 +26,8 @@ pub fn refusal(seen: io::Result<Option<&'static str>>, asked: &str) -> Option<Fa
         Err(error) if matches!(error.raw_os_error(), Some(EMFILE | ENFILE)) => (
             "resources",
             format!("{asked} has no descriptor left to see who is calling: {error}"),
-            "raise the limit with `ulimit -n`, then `ringback daemon restart`; or wait until tasks have ended".to_owned(),
+            "raise the limit with `ulimit -n`, then `ringback daemon restart`; or wait until tasks have ended"
+                .to_owned(),
         ),
         Err(error) => (CONFINED, format!("cannot see how confined the caller is: {error}"), outside()),
     };
