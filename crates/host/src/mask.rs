@@ -21,8 +21,8 @@ use ringback_sys::task_files;
 /// What stands in the place of each byte.
 const STAR: u8 = b'*';
 /// How much before and after a piece is read with it, so that a secret over its border is seen, bytes: the longest one, and
-/// three times as much of colours and cursor moves within it.
-pub(crate) const MARGIN_BYTES: usize = 4 * shape::SECRET_BYTES_MAX;
+/// as much of colours and cursor moves within it.
+pub(crate) const MARGIN_BYTES: usize = 2 * shape::SECRET_BYTES_MAX;
 /// How much of a value is starred where what is there ends with its begin, bytes: half of the shortest value.
 const BEGIN_BYTES_MIN: usize = VALUE_BYTES_MIN / 2;
 /// How many words a secret is written with at most, it and what announces it: `Authorization: Basic SECRET`.
