@@ -3,7 +3,7 @@
 //! One watch for one thread, begun by the first `run` there that goes on. It speaks only when no call of the thread is going on
 //! (the answer of a call tells by itself), and what it has said counts as heard only when `codex` took it.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::io;
 use std::os::fd::AsFd as _;
 use std::path::Path;
@@ -52,7 +52,8 @@ pub(super) struct Bell {
     link: Arc<Link>,
     /// How many calls of each thread are not answered.
     calls: watch::Sender<BTreeMap<String, usize>>,
-    watched: Mutex<BTreeSet<String>>,
+    /// The threads that are watched, and whether that was asked for again since their tasks were last looked for.
+    watched: Mutex<BTreeMap<String, bool>>,
 }
 
 /// One call of a thread, until its answer has been written.
@@ -74,13 +75,25 @@ impl Bell {
 
     /// From now on this thread is told what ends, until nothing of it runs any more.
     pub(super) fn watch(self: &Arc<Self>, thread: String) {
-        if self.watched().insert(thread.clone()) {
+        if self.watched().insert(thread.clone(), true).is_none() {
             let bell = Arc::clone(self);
             tokio::spawn(async move {
-                while bell.ring_next(&thread).await {}
-                bell.watched().remove(&thread);
+                while bell.is_asked(&thread) {
+                    while bell.ring_next(&thread).await {}
+                }
             });
         }
+    }
+
+    /// Whether to look for tasks of this thread, after a look that found none. One that began since is not passed over: the
+    /// end of the watch and the question for it are one step.
+    fn is_asked(&self, thread: &str) -> bool {
+        let mut watched = self.watched();
+        let asked = watched.get_mut(thread).is_some_and(std::mem::take);
+        if !asked {
+            watched.remove(thread);
+        }
+        asked
     }
 
     /// Waits for something to tell, and tells it; whether there may be more.
@@ -109,7 +122,7 @@ impl Bell {
         }
     }
 
-    fn watched(&self) -> MutexGuard<'_, BTreeSet<String>> {
+    fn watched(&self) -> MutexGuard<'_, BTreeMap<String, bool>> {
         self.watched.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
