@@ -265,6 +265,10 @@ fn set(vars: &mut Vec<Vec<u8>>, key: &str, value: &str) {
 /// The last `limit` bytes of an output of `length` bytes; nothing if they cannot be read.
 pub(super) fn tail(dir: &Path, length: u64, limit: usize) -> Vec<u8> {
     let want = usize::try_from(length).map_or(limit, |length| length.min(limit));
+    if want == 0 {
+        // Of nothing, no secret need be looked up.
+        return Vec::new();
+    }
     read(dir, &Mask::of_folder(dir), length - want as u64, want)
 }
 

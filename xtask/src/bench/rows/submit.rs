@@ -18,13 +18,13 @@ const BY_CLI: &str = "the program's start 0.76 ms (about 0.2 of it the C library
     answer. The floor starts one program and syncs nothing; this starts two beside the command's own, and syncs.";
 const NEXT_BY_CLI: &str = "a first program of a few pages that knows `run` alone and hands everything else to the whole one: its \
     start would cost what `true` costs.";
-const BY_MCP: &str = "the library's path (below) and 1.4 ms of the server: it reads the call, writes the structure and the text of \
+const BY_MCP: &str = "the library's path (below) and 0.45 ms of the server: it reads the call, writes the structure and the text of \
     the answer, looks for endings that were not heard, and a second thread of its runtime is woken for each.";
 const NEXT_BY_MCP: &str = "to answer from the thread that reads, without the runtime's queue, and to have the unheard endings come \
     with the answer to the submission: one round trip less.";
-const BY_LIBRARY: &str = "two wake-ups for one round trip, one fdatasync of the disk (0.1–0.2 ms), files and FIFOs of the task's \
-    folder, and the start of the keeper (vfork and exec of a static program of 60 KB).";
-const NEXT_BY_LIBRARY: &str = "folders and FIFOs made ahead of time, so that a submission only names one; the sync is what the \
+const BY_LIBRARY: &str = "two wake-ups for one round trip, one fdatasync of the disk (0.1–0.2 ms), the file with the environment in a \
+    folder that was made ahead, and the start of the keeper (vfork and exec of a static program of 60 KB).";
+const NEXT_BY_LIBRARY: &str = "a keeper made ahead that waits for its task, so that only a pipe is written to; the sync is what the \
     promise costs.";
 
 /// Between two samples: what the last one left running is over by then.
