@@ -7,6 +7,7 @@ mod capture;
 mod conn;
 mod error;
 pub mod output;
+mod request;
 mod start;
 
 use std::os::fd::{AsFd, BorrowedFd};
@@ -17,12 +18,12 @@ pub use error::ClientError;
 pub use start::Launcher;
 
 use conn::{Broken, Conn};
+use request::{may_repeat, name, shorten, starts_task};
 use ringback_sys::confine::{Confinement, own_is_confined};
 use ringback_sys::pidfd::PidFd;
 use ringback_sys::watch::{For, poll};
 
 use crate::home::Home;
-use crate::quantity::millis;
 use crate::wire::{Answer, Caller, PROTOCOL, Reply, Request, VERSION};
 
 /// How often a request is taken up again after the daemon went away, before we stop believing in it.
@@ -290,67 +291,6 @@ impl Client {
 impl AsFd for Client {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.conn.as_fd()
-    }
-}
-
-/// Takes the time that has passed off what a request may still wait.
-fn shorten(request: &mut Request, since: &mut Instant) {
-    if let Request::Wait { timeout_ms: Some(left), .. }
-    | Request::Inbox { wait_ms: Some(left), .. }
-    | Request::News { wait_ms: left, .. } = request
-    {
-        let now = Instant::now();
-        *left = left.saturating_sub(millis(now - *since));
-        *since = now;
-    }
-}
-
-fn starts_task(request: &Request) -> bool {
-    matches!(request, Request::Run(_) | Request::Retry { .. })
-}
-
-/// Whether asking twice does the same as asking once.
-fn may_repeat(request: &Request) -> bool {
-    match request {
-        Request::List { .. }
-        | Request::Show { .. }
-        | Request::Wait { .. }
-        | Request::Resize { .. }
-        | Request::Kill { .. }
-        | Request::Release { .. }
-        | Request::Inbox { .. }
-        | Request::News { .. }
-        | Request::Ack { .. }
-        | Request::Claim { .. }
-        | Request::SessionEnd { .. }
-        | Request::SessionWatch { .. }
-        | Request::SessionLease { .. }
-        | Request::Sessions
-        | Request::Report { .. }
-        | Request::Status => true,
-        Request::Run(_)
-        // The numbers of another daemon are others.
-        | Request::Changes { .. }
-        | Request::Retry { .. }
-        | Request::Signal { .. }
-        | Request::Send { .. }
-        | Request::Remove { .. }
-        | Request::Prune { .. }
-        | Request::Stop => false,
-    }
-}
-
-/// The verb of a request that is not repeated.
-fn name(request: &Request) -> &'static str {
-    match request {
-        Request::Run(_) => "run",
-        Request::Retry { .. } => "retry",
-        Request::Signal { .. } => "kill --signal",
-        Request::Send { .. } => "send",
-        Request::Remove { .. } => "rm",
-        Request::Prune { .. } => "prune",
-        Request::Changes { .. } => "top",
-        _ => "request",
     }
 }
 

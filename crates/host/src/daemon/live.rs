@@ -278,7 +278,8 @@ impl Daemon {
             Ok(found) => found,
             Err(error) => {
                 self.troubles.note(&format!("see whether the keeper of {id} lives"), &error);
-                return Look::default();
+                // It is there, and nobody knows what it says: never taken for a task that was not started.
+                return Look { written: true, ..Look::default() };
             }
         };
         let mut look = Look { lives: found.held, written: found.written, record: found.record, keeper: None };

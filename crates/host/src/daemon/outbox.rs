@@ -269,8 +269,8 @@ fn claim(sink: &Sink, row: &OutboxRow) -> Claim {
     }
 }
 
-/// Our own program, which speaks to programs, sockets and over the network for us, and keeps the time also where we are killed. The path is read before the exec, so it is the
-/// version that runs, even if another was installed over it.
+/// Our own program, which speaks to programs, sockets and over the network for us, and keeps the time also where we are
+/// killed. The path is read before the exec, so it is the version that runs, even if another was installed over it.
 fn deliverer() -> Command {
     let mut command = Command::new("/proc/self/exe");
     command.args(["daemon", "deliver"]);

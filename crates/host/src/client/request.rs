@@ -1,0 +1,68 @@
+//! What a client has to know of a request to ask it again, or not.
+
+use std::time::Instant;
+
+use crate::quantity::millis;
+use crate::wire::Request;
+
+/// Takes the time that has passed off what a request may still wait.
+pub(super) fn shorten(request: &mut Request, since: &mut Instant) {
+    if let Request::Wait { timeout_ms: Some(left), .. }
+    | Request::Inbox { wait_ms: Some(left), .. }
+    | Request::News { wait_ms: left, .. } = request
+    {
+        let now = Instant::now();
+        *left = left.saturating_sub(millis(now - *since));
+        *since = now;
+    }
+}
+
+/// Whether this begins a task, which has to run where its client is.
+pub(super) fn starts_task(request: &Request) -> bool {
+    matches!(request, Request::Run(_) | Request::Retry { .. })
+}
+
+/// Whether asking twice does the same as asking once.
+pub(super) fn may_repeat(request: &Request) -> bool {
+    match request {
+        Request::List { .. }
+        | Request::Show { .. }
+        | Request::Wait { .. }
+        | Request::Resize { .. }
+        | Request::Kill { .. }
+        | Request::Release { .. }
+        | Request::Inbox { .. }
+        | Request::News { .. }
+        | Request::Ack { .. }
+        | Request::Claim { .. }
+        | Request::SessionEnd { .. }
+        | Request::SessionWatch { .. }
+        | Request::SessionLease { .. }
+        | Request::Sessions
+        | Request::Report { .. }
+        | Request::Status => true,
+        Request::Run(_)
+        // The numbers of another daemon are others.
+        | Request::Changes { .. }
+        | Request::Retry { .. }
+        | Request::Signal { .. }
+        | Request::Send { .. }
+        | Request::Remove { .. }
+        | Request::Prune { .. }
+        | Request::Stop => false,
+    }
+}
+
+/// The verb of a request that is not repeated.
+pub(super) fn name(request: &Request) -> &'static str {
+    match request {
+        Request::Run(_) => "run",
+        Request::Retry { .. } => "retry",
+        Request::Signal { .. } => "kill --signal",
+        Request::Send { .. } => "send",
+        Request::Remove { .. } => "rm",
+        Request::Prune { .. } => "prune",
+        Request::Changes { .. } => "top",
+        _ => "request",
+    }
+}
