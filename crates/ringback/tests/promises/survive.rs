@@ -160,3 +160,22 @@ fn a_folder_made_ahead_that_somebody_has_spoilt_is_not_used() {
         assert_eq!(std::fs::read_to_string(&precious).unwrap(), "precious\n", "{spoil}");
     }
 }
+
+#[test]
+fn a_record_that_cannot_be_opened_starts_nothing_again() {
+    let world = World::new();
+    let (up, go) = (world.fifo("up"), world.fifo("go"));
+    let starts = world.work("starts");
+    let id = world.sh(&format!("echo once >> {}; echo up > {}; read x < {}", starts.display(), up.word(), go.word()));
+    up.line();
+    world.kill_daemon();
+    // A link is never followed, so that this is an error and not a missing file.
+    let state = world.folder(&id).join("state");
+    std::fs::rename(&state, world.work("moved")).unwrap();
+    std::os::unix::fs::symlink(world.work("moved"), &state).unwrap();
+    let task = world.show(&id);
+    assert_eq!((&task["state"], &task["reason"]), (&"lost".into(), &"monitor_died".into()), "{task:#}");
+    go.release(1);
+    world.look(&["daemon", "stop"]).ok();
+    assert_eq!(std::fs::read_to_string(&starts).unwrap(), "once\n");
+}
