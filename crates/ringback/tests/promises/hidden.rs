@@ -62,6 +62,7 @@ fn when_the_daemon_died_too_nobody_can_say_that_all_are_gone() {
 fn of_two_trees_that_came_at_once_none_is_proved_empty_while_somebody_may_be_of_either() {
     let world = world();
     let (one, hidden) = with_hidden(&world, "one", "exec > /dev/null 2>&1; exec sleep 9206");
+    machine::wait_until_older_than_new_ones(hidden);
     let (other, of_either) = with_hidden(&world, "other", "exec > /dev/null 2>&1; exec sleep 9207");
     let daemon = world.daemon().expect("a daemon");
     let keepers = [&one, &other].map(|id| world.keeper(id).expect("a keeper"));

@@ -56,6 +56,27 @@ pub(crate) fn proc_file_text(pid: i32, name: &str) -> String {
     fs::read_to_string(format!("/proc/{pid}/{name}")).unwrap_or_default()
 }
 
+/// When a process began, in clock ticks since boot (field 22 of `/proc/pid/stat`, proc(5)).
+fn began(pid: i32) -> u64 {
+    let stat = proc_file_text(pid, "stat");
+    let after_name = stat.rsplit_once(')').expect("a name in brackets").1;
+    after_name.split_whitespace().nth(19).and_then(|ticks| ticks.parse().ok()).expect("a start time")
+}
+
+/// Waits until whatever begins now is younger than this process by its start time, which counts hundredths of a second.
+pub(crate) fn wait_until_older_than_new_ones(pid: Pid) {
+    let first = began(pid.as_raw_nonzero().get());
+    loop {
+        let mut new = std::process::Command::new("sleep").arg("60").spawn().expect("sleep");
+        let began = began(pid_of(&new).as_raw_nonzero().get());
+        new.kill().expect("a kill");
+        new.wait().expect("an end");
+        if began > first {
+            return;
+        }
+    }
+}
+
 /// Waits until a process is gone (or a zombie).
 #[track_caller]
 pub(crate) fn until_gone(pid: Pid) {
