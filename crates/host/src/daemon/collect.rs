@@ -3,10 +3,12 @@
 //! It waits for disks of others and may read for seconds, so none of that is done here. It is given a list of tasks, writes
 //! into their folders, and says which it has done with. There is one at a time; where it hangs, the next one gets the rest.
 
+use std::borrow::Cow;
 use std::collections::{BTreeSet, VecDeque};
 use std::fs::File;
 use std::io::{self, Read as _, Seek as _, Write as _};
 use std::os::unix::process::CommandExt as _;
+use std::path::Path;
 use std::process::{Command, Stdio};
 
 use ringback_core::id::TaskId;
@@ -15,12 +17,12 @@ use ringback_sys::pidfd::PidFd;
 use ringback_sys::signals::SIGKILL;
 use ringback_sys::task_files::FINDINGS;
 use ringback_sys::{files, process};
+use serde::Serialize;
 
 use super::crash::crash_point;
-use super::live::Live;
-use super::view::Detail;
+use super::view::time;
 use super::{Daemon, folder};
-use crate::store::Record;
+use crate::store::{Facts, Record, Row};
 
 /// How long after an ending the process is started, milliseconds: tasks that end together share it.
 const PAUSE_MS: u64 = 50;
@@ -44,7 +46,7 @@ const SAID_BYTES_MAX: u64 = 64 << 10;
 /// Ended tasks whose report files are still to be read.
 #[derive(Default)]
 pub(super) struct Collector {
-    waiting: VecDeque<TaskId>,
+    waiting: VecDeque<Waiting>,
     start_at_ms: Option<u64>,
     running: Option<Running>,
     stuck: BTreeSet<i32>,
@@ -54,10 +56,56 @@ pub(super) struct Collector {
 struct Running {
     pid: i32,
     process: Option<PidFd>,
-    ids: Vec<TaskId>,
+    tasks: Vec<Waiting>,
     said: File,
     due_ms: u64,
     was_killed: bool,
+}
+
+/// A task, and the line that the process is given for it.
+struct Waiting {
+    id: TaskId,
+    line: String,
+}
+
+/// Of a task object (`wire::TaskObject`) what is needed to find its reports: a whole one costs more than all else of an ending.
+#[derive(Serialize)]
+struct ToRead<'a> {
+    id: String,
+    state: &'a str,
+    cwd: Cow<'a, str>,
+    started_at: Option<String>,
+    ended_at: Option<String>,
+    output: OutputToRead<'a>,
+}
+
+#[derive(Serialize)]
+struct OutputToRead<'a> {
+    path: Cow<'a, str>,
+    index_path: Cow<'a, str>,
+    bytes: u64,
+    gaps: &'a [(u64, u64, String)],
+}
+
+impl Waiting {
+    fn new(row: &Row, facts: &Facts, dir: &Path) -> Self {
+        let (output, index) = (dir.join(folder::OUTPUT), dir.join(folder::INDEX));
+        let to_read = ToRead {
+            id: row.id.to_string(),
+            state: &facts.outcome.state,
+            cwd: String::from_utf8_lossy(&row.asked.cwd),
+            started_at: facts.started_ms.map(time),
+            ended_at: facts.ended_ms.map(time),
+            output: OutputToRead {
+                path: output.to_string_lossy(),
+                index_path: index.to_string_lossy(),
+                bytes: facts.output_bytes,
+                gaps: &facts.gaps,
+            },
+        };
+        // A struct of texts and numbers always has its JSON.
+        Self { id: row.id, line: serde_json::to_string(&to_read).unwrap_or_default() }
+    }
 }
 
 impl Collector {
@@ -68,7 +116,8 @@ impl Collector {
 
     /// Whether the reports of this task are still to be read.
     pub(super) fn has(&self, id: TaskId) -> bool {
-        self.waiting.contains(&id) || self.running.as_ref().is_some_and(|running| running.ids.contains(&id))
+        let in_hand = self.running.iter().flat_map(|running| &running.tasks);
+        self.waiting.iter().chain(in_hand).any(|task| task.id == id)
     }
 
     /// When something is to be done, by the monotonic clock.
@@ -76,17 +125,17 @@ impl Collector {
         self.running.as_ref().map(|running| running.due_ms).or(self.start_at_ms)
     }
 
-    fn add(&mut self, id: TaskId) {
+    fn add(&mut self, task: Waiting) {
         if self.waiting.len() >= WAITING_MAX {
             self.waiting.pop_front();
         }
-        self.waiting.push_back(id);
+        self.waiting.push_back(task);
         self.plan();
     }
 
     /// Those whose process did not come to them are the next ones.
-    fn wait_again(&mut self, ids: Vec<TaskId>) {
-        ids.into_iter().rev().for_each(|id| self.waiting.push_front(id));
+    fn wait_again(&mut self, tasks: Vec<Waiting>) {
+        tasks.into_iter().rev().for_each(|task| self.waiting.push_front(task));
         self.waiting.truncate(WAITING_MAX);
     }
 
@@ -101,25 +150,28 @@ impl Daemon {
     /// A task has ended: what its report files say is kept soon.
     pub(super) fn collect(&mut self, id: TaskId) {
         crash_point("daemon.before-collect");
-        self.collector.add(id);
+        let Some(row) = self.lives.get(&id).map(|live| &live.row) else { return };
+        if let Some(facts) = &row.facts {
+            self.collector.add(Waiting::new(row, facts, &self.dir(id)));
+        }
     }
 
     /// Looks again at tasks that ended a short while ago.
     pub(super) fn collect_again(&mut self) {
         let since_ms = process::wall_ms() - AGAIN_MS;
-        let ended =
-            |live: &Live| live.row.facts.as_ref().and_then(|facts| facts.ended_ms).is_some_and(|at| at >= since_ms);
-        let open: Vec<TaskId> = self.lives.iter().filter(|(_, live)| ended(live)).map(|(id, _)| *id).collect();
-        match self.store.ended_since(since_ms, BATCH_MAX) {
-            Ok(closed) => {
-                for id in open.into_iter().chain(closed) {
-                    let dir = self.dir(id);
-                    if dir.exists() && !dir.join(FINDINGS).exists() && !self.collector.has(id) {
-                        self.collector.add(id);
-                    }
-                }
+        let open = self.lives.values().map(|live| live.row.clone());
+        let closed = self.store.ended_since(since_ms, BATCH_MAX).unwrap_or_else(|error| {
+            self.troubles.note("look for tasks that ended lately", &error);
+            Vec::new()
+        });
+        for row in open.chain(closed).collect::<Vec<_>>() {
+            let Some(facts) = row.facts.as_ref().filter(|facts| facts.ended_ms.is_some_and(|at| at >= since_ms)) else {
+                continue;
+            };
+            let dir = self.dir(row.id);
+            if dir.exists() && !dir.join(FINDINGS).exists() && !self.collector.has(row.id) {
+                self.collector.add(Waiting::new(&row, facts, &dir));
             }
-            Err(error) => self.troubles.note("look for tasks that ended lately", &error),
         }
     }
 
@@ -151,26 +203,23 @@ impl Daemon {
             return;
         }
         let count = self.collector.waiting.len().min(BATCH_MAX as usize);
-        let (mut ids, mut list) = (Vec::new(), String::new());
-        for id in self.collector.waiting.drain(..count).collect::<Vec<_>>() {
-            // One that was removed meanwhile, or is not told yet, is let go.
-            let Ok(task) = self.task(id, Detail::Brief) else { continue };
-            if task.has_ended() && !task.output.packed.is {
-                list += &serde_json::to_string(&task).unwrap_or_default();
-                list.push('\n');
-                ids.push(id);
-            }
+        let (mut tasks, mut list) = (self.collector.waiting.drain(..count).collect::<Vec<_>>(), String::new());
+        // One that was removed meanwhile is let go.
+        tasks.retain(|task| self.dir(task.id).exists());
+        for task in &tasks {
+            list += &task.line;
+            list.push('\n');
         }
-        if !ids.is_empty() {
+        if !tasks.is_empty() {
             match start(&list) {
                 Ok((pid, said)) => {
                     let process = PidFd::open_child(pid).ok();
                     let due_ms = process::monotonic_ms() + TIME_MAX_MS;
-                    self.collector.running = Some(Running { pid, process, ids, said, due_ms, was_killed: false });
+                    self.collector.running = Some(Running { pid, process, tasks, said, due_ms, was_killed: false });
                 }
                 Err(error) => {
                     self.troubles.note("start a process that reads reports", &error);
-                    self.collector.wait_again(ids);
+                    self.collector.wait_again(tasks);
                     self.collector.start_at_ms = Some(process::monotonic_ms() + START_AGAIN_MS);
                 }
             }
@@ -191,23 +240,23 @@ impl Daemon {
 
     /// Takes in how far the process has come. The task with which it hung is left out, the rest waits again.
     fn collected_part(&mut self) {
-        let Some(Running { mut ids, said, was_killed, .. }) = self.collector.running.take() else { return };
+        let Some(Running { mut tasks, said, was_killed, .. }) = self.collector.running.take() else { return };
         for line in lines(said).lines() {
             let Some((id, answer)) = line.split_once(' ') else { continue };
             let Ok(id) = TaskId::parse(id) else { continue };
-            ids.retain(|other| *other != id);
+            tasks.retain(|other| other.id != id);
             match answer.parse::<u64>() {
                 Ok(0) => {}
                 Ok(_) => self.measure(id),
                 Err(_) => self.troubles.note(&format!("keep what the reports of {id} say"), &answer),
             }
         }
-        if !ids.is_empty() {
-            let hung = ids.remove(0);
+        if !tasks.is_empty() {
+            let hung = tasks.remove(0).id;
             let why = if was_killed { "they take too long to read" } else { "the process that reads them failed" };
             self.troubles.note(&format!("keep what the reports of {hung} say"), &why);
             // Each time one less, so that this comes to an end.
-            self.collector.wait_again(ids);
+            self.collector.wait_again(tasks);
         }
         self.collector.plan();
     }
@@ -261,7 +310,8 @@ mod tests {
     #[test]
     fn those_that_wait_are_bounded_and_those_that_hang_are_few() {
         let mut collector = Collector::default();
-        (0..=WAITING_MAX as u64).for_each(|n| collector.add(TaskId::from_bits(n)));
+        let task = |n| Waiting { id: TaskId::from_bits(n), line: String::new() };
+        (0..=WAITING_MAX as u64).for_each(|n| collector.add(task(n)));
         assert!(collector.waiting.len() == WAITING_MAX && !collector.has(TaskId::from_bits(0)));
         assert!(collector.next_due().is_some());
         collector.stuck.extend(0..4);

@@ -63,12 +63,11 @@ impl Store {
     }
 
     /// Tasks that ended at this time or later and whose output is not packed, the last ones first.
-    pub fn ended_since(&self, from_ms: i64, limit: u32) -> Result<Vec<TaskId>, StoreError> {
-        let sql =
-            "SELECT id FROM tasks WHERE live = 0 AND ended_ms >= ? AND packed <> 1 ORDER BY ended_ms DESC LIMIT ?";
-        let mut statement = self.db.prepare_cached(sql)?;
-        let ids = statement.query_map(params![from_ms, limit], |line| line.get(0).map(id_of))?;
-        Ok(ids.collect::<Result<_, _>>()?)
+    pub fn ended_since(&self, from_ms: i64, limit: u32) -> Result<Vec<Row>, StoreError> {
+        self.rows_where(
+            "live = 0 AND ended_ms >= ? AND packed <> 1 ORDER BY ended_ms DESC LIMIT ?",
+            &[&from_ms, &limit],
+        )
     }
 
     /// When the first of the tasks ended whose output may still be packed.
