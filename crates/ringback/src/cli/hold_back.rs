@@ -10,7 +10,7 @@ use super::door::Door;
 use crate::render::held;
 
 /// The options.
-#[derive(Debug, Args)]
+#[derive(Debug, Default, Args)]
 pub(super) struct HoldBack {
     /// Limit what it may use with all that it starts: by its cgroup, else by what the kernel has; `ringback show` says by what
     #[arg(long, value_name = "mem=SIZE,pids=N,cpu=N%", value_parser = limits)]

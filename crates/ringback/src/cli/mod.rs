@@ -25,6 +25,7 @@ mod man;
 #[cfg(feature = "mcp")]
 mod mcp;
 mod news;
+mod plain;
 mod printer;
 mod progress;
 mod prune;
@@ -159,6 +160,9 @@ enum Verb {
 /// The command line, from the arguments of this process to its exit code.
 pub(crate) fn main() -> ExitCode {
     let args: Vec<OsString> = std::env::args_os().collect();
+    if let Some((door, run)) = plain::read(&args) {
+        return ExitCode::from(run.perform(door).unwrap_or_else(|failure| door.fail(&failure)));
+    }
     let (door, done) = match Cli::try_parse_from(words_of_help(&args)) {
         Ok(cli) => {
             let door = Door { json: cli.json, quiet: cli.quiet };

@@ -37,7 +37,7 @@ const SAME_NAME_LIMIT: u32 = 200;
 ///
 /// The task is recorded before the id is printed, runs on whatever happens to this process or to the daemon, and its
 /// end is told to the session's inbox. Environment, folder, umask, nice value and soft limits are those of the caller.
-#[derive(Debug, Args)]
+#[derive(Debug, Default, Args)]
 #[command(
     override_usage = "ringback run [OPTIONS] [--] PROGRAM [ARG]...\n       ringback run [OPTIONS] -c SCRIPT",
     after_help = EXAMPLES
@@ -45,13 +45,13 @@ const SAME_NAME_LIMIT: u32 = 200;
 pub(crate) struct Run {
     /// Label the task
     #[arg(short, long)]
-    name: Option<String>,
+    pub(super) name: Option<String>,
     /// Tell this session of the end [default: `$RINGBACK_SESSION`, else the agent's own, else `default`]
     #[arg(short, long)]
-    session: Option<String>,
+    pub(super) session: Option<String>,
     /// Run in this folder
     #[arg(short = 'C', long, value_name = "DIR")]
-    cwd: Option<PathBuf>,
+    pub(super) cwd: Option<PathBuf>,
     /// Set a variable; NAME alone takes the value from here (can be repeated)
     #[arg(short, long, value_name = "NAME=VALUE", value_parser = value::pairs())]
     env: Vec<(OsString, OsString)>,
@@ -63,7 +63,7 @@ pub(crate) struct Run {
     env_mode: Mode,
     /// Stop it after this long
     #[arg(long, value_name = "DURATION", value_parser = value::limit)]
-    timeout: Option<Duration>,
+    pub(super) timeout: Option<Duration>,
     /// Stop it after this long without output
     #[arg(long, value_name = "DURATION", value_parser = value::limit)]
     idle_timeout: Option<Duration>,
@@ -130,13 +130,13 @@ pub(crate) struct Run {
     wait: bool,
     /// Run this text through a shell; `-` reads it from stdin, however long it is
     #[arg(short = 'c', value_name = "SCRIPT", conflicts_with = "argv")]
-    script: Option<OsString>,
+    pub(super) script: Option<OsString>,
     /// Use these words as the shell of SCRIPT [default: sh]
     #[arg(long, value_name = "WORDS", requires = "script")]
     shell: Option<String>,
     /// Program and its arguments, as they are
     #[arg(trailing_var_arg = true, required_unless_present = "script", value_name = "PROGRAM [ARG]")]
-    argv: Vec<OsString>,
+    pub(super) argv: Vec<OsString>,
 }
 
 #[derive(Clone, Copy, Debug, Default, ValueEnum)]
