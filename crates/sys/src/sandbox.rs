@@ -2,8 +2,7 @@
 
 use std::io;
 
-/// From this version of Landlock on a sandbox is whole: before, a file outside could still be shortened (truncate(2)).
-pub const LANDLOCK_WHOLE: u32 = 3;
+use crate::form::spec::LANDLOCK_WHOLE;
 
 /// Why there is no whole sandbox here.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -47,6 +47,9 @@ pub enum Sandbox {
 
 from_byte!(Sandbox: None, ReadOnly, Directory);
 
+/// From this version of Landlock on a sandbox is whole: before, a file outside could still be shortened (truncate(2)).
+pub const LANDLOCK_WHOLE: u32 = 3;
+
 /// How much a tree may use. In each field 0 is no limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct TreeLimits {

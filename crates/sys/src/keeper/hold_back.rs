@@ -7,15 +7,13 @@ use core::ffi::CStr;
 
 use super::cgroup;
 use crate::form::record::{By, Held};
-use crate::form::spec::{Head, Sandbox, TreeLimits};
+use crate::form::spec::{Head, LANDLOCK_WHOLE, Sandbox, TreeLimits};
 use crate::raw::{Errno, Fd, Result, file, landlock, process};
 
 /// Private writable memory of one process, data segment and private mappings (getrlimit(2)).
 const RLIMIT_DATA: usize = 2;
 /// Processes and threads of one user.
 const RLIMIT_NPROC: usize = 6;
-/// From this version of Landlock on nothing that writes to a file gets past it: before, truncate(2) did.
-const LANDLOCK_WHOLE: u32 = 3;
 /// What every program expects to be able to write to, and where nothing is kept.
 const DEVICES: [&CStr; 7] =
     [c"/dev/null", c"/dev/zero", c"/dev/full", c"/dev/random", c"/dev/urandom", c"/dev/tty", c"/dev/ptmx"];
