@@ -1,25 +1,16 @@
 //! What looks like a secret, by its name and value.
 
-const PREFIXES: &[&str] = &["ANTHROPIC_", "OPENAI_", "OPENROUTER_", "FIREWORKS_", "TOGETHER_", "XAI_", "GROQ_"];
-const SUFFIXES: &[&str] =
-    &["_API_KEY", "_TOKEN", "_SECRET", "_KEY", "_PASSWORD", "_PASSWD", "_CREDENTIALS", "_PASSPHRASE"];
-const WHOLE: &[&str] = &["TOKEN", "PASSWORD", "SECRET", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN", "PGPASSWORD"];
+/// Families of services whose variables hold keys.
+const FAMILIES: &[&str] = &["ANTHROPIC_", "OPENAI_", "OPENROUTER_", "FIREWORKS_", "TOGETHER_", "XAI_", "GROQ_"];
 
 /// Whether a variable of this name probably holds a secret. A guess: it is a courtesy, not a boundary.
 pub fn looks_secret(name: &str) -> bool {
-    let starts = |p: &&str| name.get(..p.len()).is_some_and(|head| head.eq_ignore_ascii_case(p));
-    let ends = |s: &&str| {
-        let at = name.len().wrapping_sub(s.len());
-        name.get(at..).is_some_and(|tail| tail.eq_ignore_ascii_case(s))
-    };
-    PREFIXES.iter().any(starts)
-        || SUFFIXES.iter().any(ends)
-        || WHOLE.iter().any(|w| name.eq_ignore_ascii_case(w))
-        || names_secret(name.as_bytes())
+    let starts = |family: &&str| name.get(..family.len()).is_some_and(|head| head.eq_ignore_ascii_case(family));
+    FAMILIES.iter().any(starts) || names_any_key(name.as_bytes())
 }
 
-/// Names whose value is a secret wherever it stands. Narrower than [`looks_secret`]: the whole family of a service, and keys
-/// of every kind, may hold what is no secret and stands in many an output.
+/// Names whose value is a secret wherever it stands. Narrower than [`looks_secret`]: the whole family of a service, and
+/// keys of every kind, may hold what is no secret and stands in many an output.
 const SECRET_ENDS: &[&str] = &[
     "TOKEN",
     "SECRET",
@@ -37,13 +28,21 @@ const SECRET_ENDS: &[&str] = &[
     "SIGNING_KEY",
 ];
 
-/// Whether what is called this holds a secret and nothing else: a variable, an option, a field. `-` counts as `_`.
+/// Whether what is called this holds a secret and nothing else: a variable, an option, a field.
 pub fn names_secret(name: &[u8]) -> bool {
+    SECRET_ENDS.iter().any(|end| ends(name, end))
+}
+
+/// The same, or a key of whatever kind.
+fn names_any_key(name: &[u8]) -> bool {
+    names_secret(name) || ends(name, "_KEY")
+}
+
+/// Whether a name ends so. `-` counts as `_`.
+fn ends(name: &[u8], end: &str) -> bool {
     let same = |a: &u8, b: &u8| a.eq_ignore_ascii_case(b) || (*a == b'-' && *b == b'_');
-    SECRET_ENDS.iter().any(|end| {
-        let tail = name.len().checked_sub(end.len()).and_then(|at| name.get(at..));
-        tail.is_some_and(|tail| tail.iter().zip(end.as_bytes()).all(|(a, b)| same(a, b)))
-    })
+    let tail = name.len().checked_sub(end.len()).and_then(|at| name.get(at..));
+    tail.is_some_and(|tail| tail.iter().zip(end.as_bytes()).all(|(a, b)| same(a, b)))
 }
 
 /// A value is hidden from this many bytes on; a shorter one stands in many a text.
@@ -53,13 +52,12 @@ const WORD_BYTES_MIN: usize = 16;
 
 /// Whether an environment variable of this name and value is hidden wherever its value appears.
 pub fn is_secret_value(name: &[u8], value: &[u8]) -> bool {
-    let named = names_secret(name) || name.len() > 4 && name[name.len() - 4..].eq_ignore_ascii_case(b"_KEY");
     let is_address = value.windows(3).any(|window| window == b"://") && !value.contains(&b'@');
     let is_path = matches!(value, [b'/' | b'~' | b'.', ..]);
     let is_plain = |of: fn(&u8) -> bool| value.iter().all(of);
     let is_word = is_plain(u8::is_ascii_lowercase) || is_plain(u8::is_ascii_uppercase) || is_plain(u8::is_ascii_digit);
     let min = if is_word { WORD_BYTES_MIN } else { VALUE_BYTES_MIN };
-    named && !is_address && !is_path && value.len() >= min
+    names_any_key(name) && !is_address && !is_path && value.len() >= min
 }
 
 #[cfg(test)]
@@ -68,7 +66,7 @@ mod tests {
 
     #[test]
     fn secrets_are_guessed_by_name_and_paths_are_not() {
-        for name in ["GITHUB_TOKEN", "gh_token", "MY_api_key", "ANTHROPIC_BASE", "PGPASSWORD"] {
+        for name in ["GITHUB_TOKEN", "gh_token", "MY_api_key", "SOME_KEY", "ANTHROPIC_BASE", "PGPASSWORD"] {
             assert!(looks_secret(name), "{name}");
         }
         for name in ["GITHUB_TOKEN", "db-password", "apiKey", "x-api-key", "client_secret", "AWS_SECRET_ACCESS_KEY"] {
