@@ -48,36 +48,51 @@ pub enum OutputPolicy {
     StopRecording,
 }
 
-/// Where a command may write, and what happens where the kernel cannot keep it from writing elsewhere.
+/// Where a command may write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
-pub enum Sandbox {
+pub enum SandboxMode {
     /// Everywhere that its user may.
     #[default]
     None,
-    /// To its output, its own folder for temporary files, and devices that keep nothing; else it is not started.
+    /// To its output, its own folder for temporary files, and devices that keep nothing.
     ReadOnly,
     /// The same, and below its working directory.
     Directory,
-    /// As [`Sandbox::ReadOnly`]; without a sandbox where there can be none.
-    ReadOnlyIfPossible,
-    /// As [`Sandbox::Directory`]; without a sandbox where there can be none.
-    DirectoryIfPossible,
+}
+
+/// What keeps a command from writing elsewhere, and what happens where the kernel cannot.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub struct Sandbox {
+    /// Where it may write.
+    pub mode: SandboxMode,
+    /// It is started without a sandbox where there can be none; else it is not started there.
+    pub is_optional: bool,
 }
 
 impl Sandbox {
-    /// The sandbox itself, which is the same whether the command can do without it or not.
-    #[must_use]
-    pub fn mode(self) -> Self {
-        match self {
-            Self::None => Self::None,
-            Self::ReadOnly | Self::ReadOnlyIfPossible => Self::ReadOnly,
-            Self::Directory | Self::DirectoryIfPossible => Self::Directory,
+    /// All words, for messages.
+    pub const WORDS: &'static [&'static str] = &["none", "ro", "cwd", "ro-if-possible", "cwd-if-possible"];
+
+    /// The sandbox that this word means.
+    pub fn parse(word: &str) -> Option<Self> {
+        let optional = word.strip_suffix("-if-possible");
+        let sandbox = Self { mode: SandboxMode::parse(optional.unwrap_or(word))?, is_optional: optional.is_some() };
+        // Nothing is always possible.
+        (sandbox.is_some() || !sandbox.is_optional).then_some(sandbox)
+    }
+
+    /// Its word.
+    pub fn word(self) -> &'static str {
+        match (self.mode, self.is_optional) {
+            (SandboxMode::ReadOnly, true) => "ro-if-possible",
+            (SandboxMode::Directory, true) => "cwd-if-possible",
+            (mode, _) => mode.word(),
         }
     }
 
-    /// Whether the command is started without it where there can be none.
-    pub fn is_optional(self) -> bool {
-        self != self.mode()
+    /// Whether there is to be one.
+    pub fn is_some(self) -> bool {
+        self.mode != SandboxMode::None
     }
 }
 
@@ -108,13 +123,7 @@ macro_rules! words {
 words!(Lease: "awaited" = Awaited, "service" = Service, "detached" = Detached);
 words!(IfRunning: "reuse" = Reuse, "replace" = Replace, "reject" = Reject);
 words!(Leftovers: "keep" = Keep, "kill" = Kill, "wait" = Wait);
-words!(
-    Sandbox: "none" = None,
-    "ro" = ReadOnly,
-    "cwd" = Directory,
-    "ro-if-possible" = ReadOnlyIfPossible,
-    "cwd-if-possible" = DirectoryIfPossible
-);
+words!(SandboxMode: "none" = None, "ro" = ReadOnly, "cwd" = Directory);
 words!(OutputPolicy: "head-tail" = HeadTail, "kill" = Kill, "stop-recording" = StopRecording);
 
 /// The longest session name, task name or key, in bytes: they stand in every list and notice.
@@ -143,8 +152,11 @@ mod tests {
         assert_eq!(IfRunning::parse("Replace"), None);
         for word in Sandbox::WORDS {
             let sandbox = Sandbox::parse(word).unwrap();
-            assert_eq!((sandbox.word(), sandbox.is_optional()), (*word, word.contains("possible")));
-            assert!(word.starts_with(sandbox.mode().word()));
+            assert_eq!((sandbox.word(), sandbox.is_optional), (*word, word.contains("possible")));
+            assert!(word.starts_with(sandbox.mode.word()));
+        }
+        for word in ["none-if-possible", "-if-possible", "ro-if-possible-if-possible", ""] {
+            assert_eq!(Sandbox::parse(word), None, "{word}");
         }
     }
 

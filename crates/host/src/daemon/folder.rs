@@ -7,7 +7,7 @@ use std::os::unix::fs::FileTypeExt as _;
 use std::path::Path;
 
 use ringback_core::id::TaskId;
-use ringback_core::spec::{Leftovers, OutputPolicy, Sandbox};
+use ringback_core::spec::{Leftovers, OutputPolicy, SandboxMode};
 use ringback_sys::cgroup;
 use ringback_sys::form::spec::{self, Head, LIMIT_KEEP, LIMITS};
 use ringback_sys::task_files::{self, SpecIn};
@@ -247,12 +247,12 @@ fn head(about: &About<'_>, private: &Private) -> Head {
         strings: 0,
         free_min: about.free_min,
         tree: spec::TreeLimits::default(),
-        sandbox: match sandbox.mode() {
-            Sandbox::ReadOnly | Sandbox::ReadOnlyIfPossible => spec::Sandbox::ReadOnly,
-            Sandbox::Directory | Sandbox::DirectoryIfPossible => spec::Sandbox::Directory,
-            Sandbox::None => spec::Sandbox::None,
+        sandbox: match sandbox.mode {
+            SandboxMode::None => spec::Sandbox::None,
+            SandboxMode::ReadOnly => spec::Sandbox::ReadOnly,
+            SandboxMode::Directory => spec::Sandbox::Directory,
         },
-        sandbox_optional: sandbox.is_optional(),
+        sandbox_optional: sandbox.is_optional,
     }
 }
 

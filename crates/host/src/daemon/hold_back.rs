@@ -5,7 +5,7 @@ use std::fs;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 
-use ringback_core::spec::Sandbox;
+use ringback_core::spec::{Sandbox, SandboxMode};
 use ringback_sys::cgroup::Cgroups;
 use ringback_sys::form::spec::TreeLimits;
 use ringback_sys::{process, sandbox};
@@ -19,10 +19,10 @@ use crate::wire::task::{CpuLimitObject, LimitsObject, MemLimitObject, PidsLimitO
 
 /// Refuses a sandbox that could not be put around the command here, or that would hold nothing back.
 pub(super) fn check(wanted: Sandbox, cwd: &[u8], home: &Home) -> Result<(), Fault> {
-    if wanted == Sandbox::None {
+    if !wanted.is_some() {
         return Ok(());
     }
-    if let (Err(lack), false) = (sandbox::landlock(), wanted.is_optional()) {
+    if let (Err(lack), false) = (sandbox::landlock(), wanted.is_optional) {
         let word = wanted.word();
         return Err(fault(
             "no_sandbox",
@@ -33,7 +33,7 @@ pub(super) fn check(wanted: Sandbox, cwd: &[u8], home: &Home) -> Result<(), Faul
     let (cwd, home) = (Path::new(OsStr::from_bytes(cwd)), home.root());
     let real = |path: &Path| fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
     let (inner, outer) = (real(home), real(cwd));
-    if wanted.mode() == Sandbox::Directory && (inner.starts_with(&outer) || outer.starts_with(&inner)) {
+    if wanted.mode == SandboxMode::Directory && (inner.starts_with(&outer) || outer.starts_with(&inner)) {
         return Err(fault(
             "wide_sandbox",
             format!(
@@ -62,12 +62,13 @@ pub(super) fn tree(limit: &Limits) -> TreeLimits {
 /// The sandbox of a task. A word of a later version that this one does not know is the strictest there is: what was to be
 /// held back never runs free.
 pub(super) fn wanted(asked: &Asked) -> Sandbox {
-    if asked.sandbox.is_empty() { Sandbox::None } else { Sandbox::parse(&asked.sandbox).unwrap_or(Sandbox::ReadOnly) }
+    const STRICTEST: Sandbox = Sandbox { mode: SandboxMode::ReadOnly, is_optional: false };
+    if asked.sandbox.is_empty() { Sandbox::default() } else { Sandbox::parse(&asked.sandbox).unwrap_or(STRICTEST) }
 }
 
 /// Whether a task has a sandbox, and so temporary files of its own.
 pub(super) fn is_sandboxed(asked: &Asked) -> bool {
-    wanted(asked) != Sandbox::None
+    wanted(asked).is_some()
 }
 
 /// What of the limits cgroups hold here.
@@ -89,8 +90,8 @@ pub(super) fn objects(asked: &Asked, held: Option<&StoredHeld>) -> (Option<Limit
         cpu: limit.cpu_percent.map(|percent| CpuLimitObject { percent, by: by(|held| &held.cpu_by) }),
     };
     let wanted = wanted(asked);
-    let sandbox = (wanted != Sandbox::None).then(|| SandboxObject {
-        mode: wanted.mode().word().to_owned(),
+    let sandbox = wanted.is_some().then(|| SandboxObject {
+        mode: wanted.mode.word().to_owned(),
         enforced: held.map(|held| held.sandboxed),
         landlock_abi: held.map(|held| held.landlock_abi).filter(|abi| *abi > 0),
         reason: held.filter(|held| !held.sandboxed).map(|held| sandbox::lack_of(held.landlock_abi, held.sandbox_errno)),
@@ -127,12 +128,13 @@ mod tests {
     #[test]
     fn a_sandbox_around_everything_is_refused() {
         let home = Home::at("/somewhere/deep/home").unwrap();
+        let optional = |mode| Sandbox { mode, is_optional: true };
         for cwd in ["/", "/somewhere", "/somewhere/deep/home", "/somewhere/deep/home/bin", "/somewhere/deep/home/t/ab"]
         {
-            let fault = check(Sandbox::DirectoryIfPossible, cwd.as_bytes(), &home).unwrap_err();
+            let fault = check(optional(SandboxMode::Directory), cwd.as_bytes(), &home).unwrap_err();
             assert_eq!(fault.code, "wide_sandbox");
         }
-        assert!(check(Sandbox::DirectoryIfPossible, b"/somewhere/else", &home).is_ok());
-        assert!(check(Sandbox::ReadOnlyIfPossible, b"/", &home).is_ok());
+        assert!(check(optional(SandboxMode::Directory), b"/somewhere/else", &home).is_ok());
+        assert!(check(optional(SandboxMode::ReadOnly), b"/", &home).is_ok());
     }
 }
