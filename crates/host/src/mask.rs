@@ -8,6 +8,7 @@
 use std::borrow::Cow;
 use std::fs::File;
 use std::io;
+use std::ops::Range;
 use std::os::unix::fs::FileExt as _;
 use std::path::Path;
 use std::sync::OnceLock;
@@ -89,23 +90,35 @@ impl Mask {
     }
 
     fn star(&self, text: &mut [u8], goes_on: bool) {
-        let mut ranges: Vec<(usize, usize)> = Vec::new();
-        if let Some(values) = &self.values {
-            ranges.extend(values.find_overlapping_iter(&*text).map(|found| (found.start(), found.end())));
-        }
-        for found in shapes().find_iter(&*text) {
-            let secret = shape::secret_at(text, found.pattern().as_usize(), found.start());
-            ranges.extend(secret.map(|range| (range.start, range.end)));
-        }
-        if goes_on {
-            let begun = self.begins.iter().map(|begin| begin.at_end_of(text)).max().unwrap_or(0);
-            ranges.extend((begun >= BEGIN_BYTES_MIN).then_some((text.len() - begun, text.len())));
-        }
-        for (start, end) in ranges {
-            for byte in text[start..end].iter_mut().filter(|byte| !matches!(byte, b'\n' | b'\r')) {
+        for range in self.secrets(text, goes_on) {
+            for byte in text[range].iter_mut().filter(|byte| !matches!(byte, b'\n' | b'\r')) {
                 *byte = STAR;
             }
         }
+    }
+
+    /// Where secrets stand, each byte once: a secret that repeats itself is found anew at each of its bytes.
+    fn secrets(&self, text: &[u8], goes_on: bool) -> Vec<Range<usize>> {
+        let mut found = Vec::new();
+        if let Some(values) = &self.values {
+            values.find_overlapping_iter(text).for_each(|value| add(&mut found, value.range()));
+        }
+        for literal in shapes().find_iter(text) {
+            if let Some(secret) = shape::secret_at(text, literal.pattern().as_usize(), literal.start()) {
+                add(&mut found, secret);
+            }
+        }
+        if goes_on {
+            let begun = self.begins.iter().map(|begin| begin.at_end_of(text)).max().unwrap_or(0);
+            if begun >= BEGIN_BYTES_MIN {
+                add(&mut found, text.len() - begun..text.len());
+            }
+        }
+        found.sort_unstable_by_key(|range| range.start);
+        found.into_iter().fold(Vec::new(), |mut apart, range| {
+            add(&mut apart, range);
+            apart
+        })
     }
 
     /// As `pread(2)` into `block`, with every secret starred, also one that begins before it or ends after it, or
@@ -155,6 +168,16 @@ impl Mask {
         }
         // A secret is whole characters, as far as its name and shape go; a value of other bytes may not be.
         Cow::Owned(String::from_utf8_lossy(&bytes).into_owned())
+    }
+}
+
+/// One range more; one that meets the last makes it wider.
+fn add(ranges: &mut Vec<Range<usize>>, range: Range<usize>) {
+    match ranges.last_mut() {
+        Some(last) if range.start <= last.end && last.start <= range.end => {
+            *last = last.start.min(range.start)..last.end.max(range.end);
+        }
+        _ => ranges.push(range),
     }
 }
 
@@ -237,6 +260,25 @@ mod tests {
         assert_eq!(mask.text(text), "a ************ b postgres zyxw9876 ***************");
         assert!(mask.finds_value(b"-abcd1234efgh-") && !mask.finds_value(b"zyxw9876"));
         assert!(!Mask::default().finds_value(b"ghp_0123456789abcdefghijABCDEFGHIJ0123456789"));
+    }
+
+    #[test]
+    fn a_secret_that_repeats_itself_is_starred_once_for_each_byte() {
+        let long = "x1".repeat(shape::SECRET_BYTES_MAX / 2);
+        let vars = [format!("A_TOKEN={long}"), "B_TOKEN=1x1x1x1x1".into(), "C_TOKEN=token=a1".into()];
+        let mask = mask(&vars.each_ref().map(String::as_str));
+        for text in [
+            "x1".repeat(50_000),
+            format!("{}\n", "1x1x1x1x1 ".repeat(10_000)),
+            "sk-0-".repeat(20_000),
+            "token=a1".repeat(10_000),
+            format!("a1b2c3d4 {long} token=a1token=a1 {long}"),
+        ] {
+            let secrets = mask.secrets(text.as_bytes(), true);
+            assert!(secrets.windows(2).all(|pair| pair[0].end < pair[1].start), "no byte is starred twice");
+            let starred: usize = secrets.iter().map(Range::len).sum();
+            assert!(starred > text.len() / 2 && starred <= text.len(), "{starred} of {}", text.len());
+        }
     }
 
     #[test]
