@@ -3,9 +3,8 @@
 use std::io;
 
 use crate::wire::Fault;
+use crate::wire::refusal::{CONFINED_CALLER, RESOURCES};
 
-/// The code of a refusal for what confines the caller.
-const CONFINED: &str = "confined_caller";
 /// No descriptor left, in this process or in the machine (errno(3)).
 const EMFILE: i32 = 24;
 const ENFILE: i32 = 23;
@@ -16,20 +15,20 @@ pub fn refusal(seen: io::Result<Option<&'static str>>, asked: &str) -> Option<Fa
     let outside = || format!("ask from outside of the sandbox, or set `confined = \"allow\"` in the config of {asked}");
     let (code, message, hint) = match seen {
         Ok(None) => return None,
-        Ok(Some(why)) => (CONFINED, format!("the caller is more confined than {asked} ({why})"), outside()),
+        Ok(Some(why)) => (CONFINED_CALLER, format!("the caller is more confined than {asked} ({why})"), outside()),
         // What it sent is still there, and would be carried out for a caller that nobody has seen.
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
             let hint = "ask again, and wait for the answer".to_owned();
-            (CONFINED, "the caller left before it could be seen".to_owned(), hint)
+            (CONFINED_CALLER, "the caller left before it could be seen".to_owned(), hint)
         }
         // Not the caller is at fault (open(2)).
         Err(error) if matches!(error.raw_os_error(), Some(EMFILE | ENFILE)) => (
-            "resources",
+            RESOURCES,
             format!("{asked} has no descriptor left to see who is calling: {error}"),
             "raise the limit with `ulimit -n`, then `ringback daemon restart`; or wait until tasks have ended"
                 .to_owned(),
         ),
-        Err(error) => (CONFINED, format!("cannot see how confined the caller is: {error}"), outside()),
+        Err(error) => (CONFINED_CALLER, format!("cannot see how confined the caller is: {error}"), outside()),
     };
     Some(Fault { code: code.into(), message, hint: Some(hint) })
 }

@@ -120,7 +120,7 @@ fn is_gone(error: &io::Error) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::wire::Call;
+    use crate::wire::{Call, Fault, Reply, refusal};
 
     #[test]
     fn what_is_sent_reads_as_a_call() {
@@ -137,15 +137,15 @@ mod tests {
     #[test]
     fn a_refusal_that_comes_before_the_request_is_heard() {
         let (ours, mut theirs) = UnixStream::pair().unwrap();
-        let fault = crate::wire::Fault { code: "too_many_clients".to_owned(), ..crate::wire::Fault::default() };
-        let answer = Answer { proto: PROTOCOL, version: VERSION.to_owned(), reply: crate::wire::Reply::Fault(fault) };
+        let fault = Fault { code: refusal::TOO_MANY_CLIENTS.to_owned(), ..Fault::default() };
+        let answer = Answer { proto: PROTOCOL, version: VERSION.to_owned(), reply: Reply::Fault(fault) };
         let mut bytes = Vec::new();
         frame::encode(&answer, &mut bytes).unwrap();
         theirs.write_all(&bytes).unwrap();
         drop(theirs);
         let mut conn = Conn::new(ours);
         conn.send(&Caller::default(), &Request::Status).unwrap();
-        assert!(matches!(conn.receive(), Ok(Answer { reply: crate::wire::Reply::Fault(_), .. })));
+        assert!(matches!(conn.receive(), Ok(Answer { reply: Reply::Fault(_), .. })));
     }
 
     #[test]

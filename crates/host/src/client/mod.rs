@@ -33,9 +33,6 @@ const LEAVE_WAIT: Duration = Duration::from_secs(30);
 /// What a daemon answers that will not carry out a newer client's request; nothing was done.
 pub const FAULT_OLDER_DAEMON: &str = "daemon_older";
 
-/// What a daemon says to those whom it lets go at once (`daemon/serve.rs`).
-const REFUSALS: [&str; 4] = ["confined_caller", "other_user", "unknown_caller", "resources"];
-
 /// A connection to the daemon of one home, for one caller.
 pub struct Client {
     home: Home,
@@ -43,7 +40,7 @@ pub struct Client {
     launcher: Launcher,
     autostart: bool,
     conn: Conn,
-    /// A leave of the daemon was begun and not finished: the next request takes another connection.
+    /// The daemon is about to let this connection go: the next request takes another one.
     stale: bool,
     asked: Option<Asked>,
 }
@@ -258,8 +255,7 @@ impl Client {
         self.asked = None;
         match answer.reply {
             Reply::Fault(fault) => {
-                // Whoever is refused is let go: what he asks next would meet a connection that is about to close.
-                self.stale = REFUSALS.contains(&fault.code.as_str());
+                self.stale = fault.is_farewell();
                 Err(ClientError::Fault(fault))
             }
             reply => {

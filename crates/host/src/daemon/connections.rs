@@ -10,7 +10,7 @@ use mio::net::{UnixListener, UnixStream};
 use mio::{Registry, Token};
 
 use crate::wire::frame::{self, PREFIX_BYTES};
-use crate::wire::{Answer, Call, Fault, PROTOCOL, Reply, VERSION};
+use crate::wire::{Answer, Call, Fault, PROTOCOL, Reply, VERSION, refusal};
 
 /// How many bytes are read in one go, and how long a small frame is at most.
 const READ_BYTES: usize = 16 << 10;
@@ -174,7 +174,7 @@ impl Connections {
         let overdue = |conn: &&mut Conn| conn.granted.is_some_and(|(_, at_ms)| at_ms <= now_ms);
         for conn in self.conns.values_mut().filter(overdue) {
             conn.refuse(Fault {
-                code: "bad_frame".into(),
+                code: refusal::BAD_FRAME.into(),
                 message: format!("cannot read the request: it did not come whole within {LARGE_MS} ms"),
                 hint: Some("ask again".into()),
             });

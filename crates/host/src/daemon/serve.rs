@@ -11,8 +11,7 @@ use ringback_sys::{process, socket};
 use super::{Daemon, Source};
 use crate::config::Confined;
 use crate::confined;
-use crate::wire::frame;
-use crate::wire::{Answer, Fault, PROTOCOL, Reply, VERSION};
+use crate::wire::{Answer, Fault, PROTOCOL, Reply, VERSION, frame, refusal};
 
 /// When the machine had no descriptor to give, somebody is accepted after this long, milliseconds.
 const ACCEPT_PAUSE_MS: u64 = 100;
@@ -93,12 +92,12 @@ impl Daemon {
             Ok(peer) => peer,
             Err(error) => {
                 let hint = "`ringback doctor` looks at the socket";
-                return fault("unknown_caller", format!("cannot see who is calling: {error}"), hint);
+                return fault(refusal::UNKNOWN_CALLER, format!("cannot see who is calling: {error}"), hint);
             }
         };
         if peer.uid != process::effective_uid() {
             let message = format!("this daemon belongs to another user than {}", peer.uid);
-            return fault("other_user", message, "use a home of your own: set RINGBACK_HOME");
+            return fault(refusal::OTHER_USER, message, "use a home of your own: set RINGBACK_HOME");
         }
         if self.config.confined == Confined::Allow {
             return None;
@@ -134,7 +133,7 @@ impl Daemon {
                 Err(error) => {
                     let Some(conn) = self.connections.get(token) else { return };
                     return conn.refuse(Fault {
-                        code: "bad_frame".into(),
+                        code: refusal::BAD_FRAME.into(),
                         message: format!("cannot read the request: {}", describe(&error)),
                         hint: Some("client and daemon may be of different versions: `ringback daemon restart`".into()),
                     });
@@ -169,7 +168,7 @@ fn is_shortage(error: &io::Error) -> bool {
 /// Says that there is no place, and hangs up. An answer of some hundred bytes fits into any socket.
 fn refuse(stream: &mut UnixStream, clients: usize) {
     let fault = Fault {
-        code: "too_many_clients".into(),
+        code: refusal::TOO_MANY_CLIENTS.into(),
         message: format!("cannot serve another client: {clients} are connected, and the daemon may open no more files"),
         hint: Some("end some that wait, or raise `ulimit -n` and `ringback daemon restart`; tasks run on".into()),
     };

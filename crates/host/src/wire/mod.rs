@@ -4,6 +4,7 @@
 //! carries its sender's protocol number and version, so either side can tell a stranger at the first frame.
 
 pub mod frame;
+pub mod refusal;
 pub mod reply;
 pub mod request;
 pub mod task;

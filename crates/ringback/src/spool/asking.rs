@@ -53,7 +53,7 @@ pub(super) fn run(
             Ok(_) => return Err(door::unexpected()),
             Err(ClientError::Fault(fault)) if is_of_request(&fault.code) => return Ok(Asked::Refused(fault.message)),
             // No request of ours will be served, whichever it is.
-            Err(ClientError::Fault(fault)) if is_of_server(&fault.code) => return Err(fault.into()),
+            Err(ClientError::Fault(fault)) if fault.is_of_caller() => return Err(fault.into()),
             Err(ClientError::Fault(fault)) => return Ok(Asked::Later(fault.message)),
             // The daemon went away in the middle. If it recorded the task, the next one has it.
             Err(ClientError::Gone { .. }) => {
@@ -87,9 +87,4 @@ pub(super) fn find(client: &mut Client, session: &str, word: &str) -> Result<Opt
 /// Whether a fault is about the request itself: asked again, it would be the same.
 fn is_of_request(code: &str) -> bool {
     code.starts_with("bad_") || matches!(code, "empty_command" | "key_taken" | "answer_too_long")
-}
-
-/// Whether a fault is about us, whatever we ask.
-fn is_of_server(code: &str) -> bool {
-    matches!(code, "unknown_caller" | "confined_caller" | "other_user")
 }
