@@ -116,7 +116,7 @@ fn launch(home: &Home, program: &Path) -> Result<String, ClientError> {
         // Started by a command of a task, it is still nobody's tree: keepers know it by this.
         .env("RINGBACK_DAEMON", "1")
         .env_remove("RINGBACK_ID")
-        .current_dir("/")
+        // It leaves our folder itself: given one, the standard library would fork where it is linked statically.
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
         .stderr(Stdio::null())

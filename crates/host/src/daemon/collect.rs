@@ -6,10 +6,8 @@
 use std::borrow::Cow;
 use std::collections::{BTreeSet, VecDeque};
 use std::fs::File;
-use std::io::{self, Read as _, Seek as _, Write as _};
-use std::os::unix::process::CommandExt as _;
+use std::io::{self, Read as _, Seek as _};
 use std::path::Path;
-use std::process::{Command, Stdio};
 
 use ringback_core::id::TaskId;
 use ringback_core::retention::Kept;
@@ -20,6 +18,7 @@ use ringback_sys::{files, process};
 use serde::Serialize;
 
 use super::crash::crash_point;
+use super::errand::errand;
 use super::view::time;
 use super::{Daemon, folder};
 use crate::store::{Facts, Record, Row};
@@ -277,22 +276,10 @@ impl Daemon {
     }
 }
 
-/// Starts our own program with this list. The path is read before the exec, so it is the version that runs, even if another
-/// was installed over it.
+/// Starts our own program with this list.
 fn start(list: &str) -> io::Result<(i32, File)> {
-    let mut stdin = files::memory("ended")?;
-    stdin.write_all(list.as_bytes())?;
-    stdin.rewind()?;
     let said = files::memory("said")?;
-    let started = Command::new("/proc/self/exe")
-        .args(["daemon", "collect"])
-        .env_remove("RINGBACK_ID")
-        // No folder is set: linked statically, the standard library would copy this process for that.
-        .process_group(0)
-        .stdin(stdin)
-        .stdout(said.try_clone()?)
-        .stderr(Stdio::null())
-        .spawn()?;
+    let started = errand("collect", list.as_bytes())?.stdout(said.try_clone()?).spawn()?;
     Ok((started.id().cast_signed(), said))
 }
 

@@ -14,6 +14,7 @@ mod collect;
 mod connections;
 mod crash;
 mod drive;
+mod errand;
 mod error;
 mod folder;
 mod hold_back;

@@ -5,9 +5,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
-use std::io::{self, Read as _, Seek as _, Write as _};
-use std::os::unix::process::CommandExt as _;
-use std::process::{Command, Stdio};
+use std::io::{self, Read as _, Seek as _};
 
 use ringback_core::id::TaskId;
 use ringback_core::notice::Kind;
@@ -20,6 +18,7 @@ use serde_json::json;
 
 use super::Daemon;
 use super::crash::crash_point;
+use super::errand::errand;
 use super::round::Act;
 use crate::quantity::millis;
 use crate::sink::{Destination, Sink};
@@ -181,19 +180,10 @@ impl Daemon {
         };
         job["id"] = id.into();
         job["timeout_ms"] = millis(sink.timeout).into();
-        let mut stdin = files::memory("notice")?;
-        stdin.write_all(format!("{job}\n").as_bytes())?;
-        stdin.rewind()?;
         let errors = files::memory("errors")?;
-        let started = deliverer()
-            .env_remove("RINGBACK_ID")
-            .env("RINGBACK_SESSION", &row.session)
-            .current_dir("/")
-            .process_group(0)
-            .stdin(stdin)
-            .stdout(Stdio::null())
-            .stderr(errors.try_clone()?)
-            .spawn()?;
+        // Which keeps the time also where we are killed.
+        let mut deliverer = errand("deliver", format!("{job}\n").as_bytes())?;
+        let started = deliverer.env("RINGBACK_SESSION", &row.session).stderr(errors.try_clone()?).spawn()?;
         let pid = started.id().cast_signed();
         let due_ms = process::monotonic_ms().saturating_add(millis(sink.timeout)).saturating_add(STUCK_MS);
         let process = PidFd::open_child(pid).ok();
@@ -267,14 +257,6 @@ fn claim(sink: &Sink, row: &OutboxRow) -> Claim {
         now_ms: process::wall_ms(),
         lease_ms: millis(sink.timeout).saturating_add(CLAIM_MARGIN_MS),
     }
-}
-
-/// Our own program, which speaks to programs, sockets and over the network for us, and keeps the time also where we are
-/// killed. The path is read before the exec, so it is the version that runs, even if another was installed over it.
-fn deliverer() -> Command {
-    let mut command = Command::new("/proc/self/exe");
-    command.args(["daemon", "deliver"]);
-    command
 }
 
 /// What a failed delivery had to say.
