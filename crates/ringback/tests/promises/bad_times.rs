@@ -1,16 +1,15 @@
 //! Bad times: a full disk, a home that cannot be written, no descriptors, no processes. Nothing recorded is lost.
 
 use std::io::Write;
-use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Stdio};
 
 use ringback_host::wire::{Answer, Reply, Request, Until};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::mount::{MountFlags, UnmountFlags, mount, mount_remount, unmount};
 
-use crate::support::{HANG, MINE, World, about, finish, has_ended, id_of, machine, wire};
+use crate::support::{HANG, MINE, World, about, finish, has_ended, id_of, machine, stranger, wire};
 
 /// A small file system of our own under a home; it can be filled, or made read-only.
 struct SmallDisk {
@@ -188,13 +187,9 @@ fn remount(home: &Path, flags: MountFlags) {
 
 /// The daemon under a limit of bash's `ulimit`, once it listens.
 fn limited_daemon(world: &World, limit: &str) -> Child {
-    let client = world.client::<&str>(&[]);
-    let mut command = Command::new("bash");
-    command.env_clear().envs(client.get_envs().filter_map(|(key, value)| Some((key, value?))));
-    let daemon = env!("CARGO_BIN_EXE_ringback");
-    command.args(["-c", &format!("ulimit {limit}; exec {daemon} daemon run")]).stdin(Stdio::null());
-    command.stdout(Stdio::piped()).stderr(Stdio::null());
-    let mut child = command.spawn().unwrap();
+    let shell = ["bash", "-c", &format!("ulimit {limit}; exec \"$@\""), "bash"];
+    let mut command = world.client_below(&shell, &["daemon", "run"]);
+    let mut child = command.stderr(Stdio::null()).spawn().unwrap();
     assert!(machine::until_listening(&mut child));
     child
 }
@@ -322,24 +317,16 @@ fn a_daemon_with_few_descriptors_answers_everybody() {
 fn a_machine_without_processes_to_give_fails_the_start_and_nothing_else() {
     let world = World::new();
     // `ulimit -u` binds all but root, so the daemon runs as somebody who has no other process: a uid of our own making.
-    if !machine::is_root() {
+    if !stranger::has_stranger() {
         return;
     }
     let uid = 1_900_000_000 + std::process::id() % 100_000;
-    let top = world.home().parent().unwrap().to_path_buf();
-    chown_all(&top, uid);
-    let run = |args: &str| {
-        let client = world.client::<&str>(&[]);
-        let mut command = Command::new("setpriv");
-        command.env_clear().envs(client.get_envs().filter_map(|(key, value)| Some((key, value?))));
-        command.args(["--reuid", &uid.to_string(), "--regid", &uid.to_string(), "--clear-groups", "bash", "-c", args]);
-        command.current_dir(world.work("")).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let word = stranger::hand_over(&world, uid).display().to_string();
+    let run = |script: &str| {
+        let mut command = world.command(&stranger::become_user(uid));
+        command.args(["bash", "-c", script]);
         command
     };
-    let binary = top.join("ringback");
-    std::fs::copy(env!("CARGO_BIN_EXE_ringback"), &binary).unwrap();
-    std::fs::set_permissions(&binary, std::fs::Permissions::from_mode(0o755)).unwrap();
-    let word = binary.display().to_string();
     let mut daemon = run(&format!("ulimit -u 4; exec {word} daemon run")).spawn().unwrap();
     assert!(machine::until_listening(&mut daemon));
     let mut refused = 0;
@@ -359,12 +346,4 @@ fn a_machine_without_processes_to_give_fails_the_start_and_nothing_else() {
     assert!(refused > 0, "nothing was refused, so the limit did not bind");
     daemon.kill().unwrap();
     daemon.wait().unwrap();
-}
-
-fn chown_all(folder: &Path, uid: u32) {
-    std::fs::create_dir(folder.join("h")).unwrap();
-    std::fs::set_permissions(folder.join("h"), std::fs::Permissions::from_mode(0o700)).unwrap();
-    for path in [folder.to_path_buf(), folder.join("work"), folder.join("user"), folder.join("h")] {
-        std::os::unix::fs::chown(&path, Some(uid), Some(uid)).unwrap();
-    }
 }

@@ -63,16 +63,6 @@ fn sandboxes() -> Vec<(&'static str, &'static [&'static str])> {
     found
 }
 
-/// A client of this world below these words.
-fn within(world: &World, words: &[&str], args: &[&str]) -> Command {
-    let client = world.client(args);
-    let mut command = Command::new(words[0]);
-    command.args(&words[1..]).arg(client.get_program()).args(args);
-    command.env_clear().envs(client.get_envs().filter_map(|(key, value)| Some((key, value?))));
-    command.current_dir(world.work("")).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
-    command
-}
-
 #[track_caller]
 fn check_refused(said: &Said, name: &str) {
     assert_eq!(said.code, Some(125), "{name}: {said:?}");
@@ -103,7 +93,7 @@ fn no_sandboxed_caller_starts_a_command_through_a_free_daemon() {
             &["session", "end", MINE],
             &["daemon", "stop"],
         ] {
-            check_refused(&finish(within(&world, words, args).spawn().unwrap()), &format!("{name}: {args:?}"));
+            check_refused(&finish(world.client_below(words, args).spawn().unwrap()), &format!("{name}: {args:?}"));
         }
         check_nothing_ran(&world, &secret, name);
         assert_eq!(world.show(&secret)["state"], "running", "{name}");
@@ -122,7 +112,7 @@ fn no_sandboxed_caller_starts_a_command_through_mcp_or_a_spool() {
         let hello = r#"{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"t","version":"1"}}}"#;
         let call = serde_json::json!({"jsonrpc": "2.0", "id": 2, "method": "tools/call",
             "params": {"name": "run", "arguments": {"argv": ["touch", out]}}});
-        let mut server = within(&world, words, &["mcp"]).stdin(Stdio::piped()).spawn().unwrap();
+        let mut server = world.client_below(words, &["mcp"]).stdin(Stdio::piped()).spawn().unwrap();
         let mut stdin = server.stdin.take().unwrap();
         let ready = r#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#;
         write!(stdin, "{hello}\n{ready}\n{call}\n").unwrap();
@@ -138,7 +128,7 @@ fn no_sandboxed_caller_starts_a_command_through_mcp_or_a_spool() {
         let request = serde_json::json!({"id": "a", "cmd": format!("touch {out}"), "status": "pending"});
         std::fs::write(spool.join("a.json"), request.to_string()).unwrap();
         let args = ["spool", spool.to_str().unwrap()];
-        let said = finish(within(&world, words, &args).spawn().unwrap());
+        let said = finish(world.client_below(words, &args).spawn().unwrap());
         assert_eq!(said.code, Some(125), "{name}: {said:?}");
         check_nothing_ran(&world, &known, name);
     }
@@ -148,11 +138,11 @@ fn no_sandboxed_caller_starts_a_command_through_mcp_or_a_spool() {
 fn no_sandboxed_first_caller_becomes_the_one_whose_daemon_serves_all() {
     let world = World::new();
     for (name, words) in sandboxes() {
-        let said = finish(within(&world, words, &["run", "--", "true"]).spawn().unwrap());
+        let said = finish(world.client_below(words, &["run", "--", "true"]).spawn().unwrap());
         check_refused(&said, name);
         assert_eq!(world.daemon(), None, "{name}");
         // A daemon that is started by hand knows it as well.
-        let said = finish(within(&world, words, &["daemon", "run"]).spawn().unwrap());
+        let said = finish(world.client_below(words, &["daemon", "run"]).spawn().unwrap());
         assert!(said.code == Some(125) && said.err.contains("confined"), "{name}: {said:?}");
         assert_eq!(world.daemon(), None, "{name}");
     }
@@ -166,6 +156,6 @@ fn who_allows_confined_callers_in_the_config_has_them_served() {
     world.configure("confined = \"allow\"\n");
     world.end(&world.sh("true"));
     let (name, words) = SANDBOXES[0];
-    let said = finish(within(&world, words, &["run", "-f", "-c", "exit 7"]).spawn().unwrap());
+    let said = finish(world.client_below(words, &["run", "-f", "-c", "exit 7"]).spawn().unwrap());
     assert_eq!(said.code, Some(7), "{name}: {said:?}");
 }

@@ -1,8 +1,6 @@
 //! Output that would break a careless reader, through real tasks and real doors: bounded memory, a clear word, no crash.
 
-use std::process::Command;
-
-use crate::support::{Said, World, finish};
+use crate::support::{ONLOOKER, Said, World, finish};
 
 /// A reader that holds what it reads does not come through with so little address space, kB.
 const ADDRESS_SPACE_KB: u32 = 160 << 10;
@@ -10,14 +8,9 @@ const ADDRESS_SPACE_KB: u32 = 160 << 10;
 /// Runs a client that must do with little memory.
 #[track_caller]
 fn lean(world: &World, args: &[&str]) -> Said {
-    let like = world.onlooker(args);
-    let mut shell = Command::new("sh");
-    shell.args(["-c", &format!("ulimit -v {ADDRESS_SPACE_KB}; exec \"$0\" \"$@\"")]);
-    shell.arg(like.get_program()).args(like.get_args()).env_clear();
-    shell.envs(like.get_envs().filter_map(|(name, value)| Some((name, value?))));
-    shell.current_dir(like.get_current_dir().unwrap()).stdin(std::process::Stdio::null());
-    shell.stdout(std::process::Stdio::piped()).stderr(std::process::Stdio::piped());
-    finish(shell.spawn().unwrap())
+    let shell = ["sh", "-c", &format!("ulimit -v {ADDRESS_SPACE_KB}; exec \"$0\" \"$@\"")];
+    let mut shell = world.client_below(&shell, args);
+    finish(shell.env("RINGBACK_SESSION", ONLOOKER).spawn().unwrap())
 }
 
 /// What each door shows of the output of this script, in little memory.

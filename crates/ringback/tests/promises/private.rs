@@ -26,15 +26,9 @@ fn open_to_others(folder: &Path, found: &mut Vec<String>) {
 /// Runs a client through a shell that first does something to itself.
 #[track_caller]
 fn run_after(world: &World, preparation: &str, args: &[&str]) -> String {
-    let mut command = std::process::Command::new("bash");
-    let client = world.client::<&str>(&[]);
-    command.env_clear().envs(client.get_envs().filter_map(|(key, value)| Some((key, value?))));
-    command.current_dir(world.work("")).stdin(std::process::Stdio::null());
-    command.stdout(std::process::Stdio::piped()).stderr(std::process::Stdio::piped());
-    command
-        .args(["-c", &format!("{preparation}; exec \"$@\""), "bash", env!("CARGO_BIN_EXE_ringback"), "run"])
-        .args(args);
-    id_of(&finish(command.spawn().unwrap()).ok())
+    let shell = ["bash", "-c", &format!("{preparation}; exec \"$@\""), "bash"];
+    let mut command = world.client_below(&shell, &["run"]);
+    id_of(&finish(command.args(args).spawn().unwrap()).ok())
 }
 
 #[test]

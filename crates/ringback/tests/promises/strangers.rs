@@ -3,28 +3,14 @@
 //! A second user is real here: what needs one is tried as root alone, and says so elsewhere.
 
 use std::fs;
-use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, chown, lchown, symlink};
-use std::path::{Path, PathBuf};
+use std::os::unix::fs::{MetadataExt as _, chown, lchown, symlink};
+use std::path::Path;
 use std::process::{Command, Stdio};
 
 use ringback_host::wire::{Answer, Reply, Request, decode, encode, frame::PREFIX_BYTES};
 
-use crate::support::{MINE, Said, World, finish, machine, wire};
-
-/// `nobody`: a user that owns nothing.
-const STRANGER: u32 = 65_534;
-
-/// What makes a command the stranger's.
-const AS_STRANGER: [&str; 6] = ["setpriv", "--reuid", "65534", "--regid", "65534", "--clear-groups"];
-
-/// Whether there can be a second user here.
-fn has_stranger() -> bool {
-    let root = machine::is_root();
-    if !root {
-        eprintln!("not tried: only root can be a second user");
-    }
-    root
-}
+use crate::support::stranger::{STRANGER, become_user, has_stranger, let_in, mode};
+use crate::support::{MINE, Said, World, finish, wire};
 
 /// A script that gives up every right before it does anything.
 fn python(script: &str, args: &[&str]) -> Command {
@@ -38,26 +24,8 @@ fn python(script: &str, args: &[&str]) -> Command {
 
 /// ringback itself as the stranger, from a copy that he may execute.
 fn ringback_of_stranger(world: &World, program: &Path, args: &[&str]) -> Said {
-    let client = world.client::<&str>(&[]);
-    let mut command = Command::new(AS_STRANGER[0]);
-    command.args(&AS_STRANGER[1..]).arg(program).args(args);
-    command.env_clear().envs(client.get_envs().filter_map(|(key, value)| Some((key, value?)))).current_dir("/");
-    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
-    finish(command.spawn().unwrap())
-}
-
-/// Opens the folder of a world, and gives the stranger a program; the home stays as it is.
-fn let_in(world: &World) -> PathBuf {
-    let folder = world.home().parent().unwrap().to_owned();
-    mode(&folder, 0o755);
-    let program = folder.join("ringback");
-    fs::copy(env!("CARGO_BIN_EXE_ringback"), &program).unwrap();
-    mode(&program, 0o755);
-    program
-}
-
-fn mode(path: &Path, bits: u32) {
-    fs::set_permissions(path, fs::Permissions::from_mode(bits)).unwrap();
+    let mut command = world.command(&become_user(STRANGER));
+    finish(command.arg(program).args(args).current_dir("/").spawn().unwrap())
 }
 
 #[test]
@@ -248,19 +216,18 @@ fn under_any_umask_everything_in_a_home_is_its_owners_alone() {
         let folder = world.home().parent().unwrap().to_owned();
         let program = let_in(&world);
         // As somebody who depends on the bits, where there is one: root may enter any folder.
-        let who: &[&str] = if machine::is_root() { &AS_STRANGER } else { &["env"] };
+        let is_there = has_stranger();
+        let who = if is_there { become_user(STRANGER) } else { vec!["env".to_owned()] };
         let place = folder.join("place");
         fs::create_dir(&place).unwrap();
-        if machine::is_root() {
+        if is_there {
             chown(&place, Some(STRANGER), Some(STRANGER)).unwrap();
         }
         let home = place.join("made/on/the/way");
         let run = |args: &[&str]| {
-            let mut command = Command::new(who[0]);
-            command.args(&who[1..]).args(["sh", "-c", &format!("umask {umask}; exec \"$@\""), "sh"]).arg(&program);
-            command.args(args).env_clear().env("PATH", std::env::var_os("PATH").unwrap());
-            command.env("HOME", &place).env("RINGBACK_HOME", &home).env("RINGBACK_SESSION", MINE).current_dir("/");
-            command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+            let mut command = world.command(&who);
+            command.args(["sh", "-c", &format!("umask {umask}; exec \"$@\""), "sh"]).arg(&program).args(args);
+            command.env("HOME", &place).env("RINGBACK_HOME", &home).current_dir("/");
             finish(command.spawn().unwrap())
         };
         let said = run(&["run", "-f", "--split", "--progress", "1s", "-c", "umask; echo x >&2; exit 7"]);

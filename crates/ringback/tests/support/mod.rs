@@ -6,6 +6,7 @@ pub(crate) mod fifo;
 pub(crate) mod machine;
 pub(crate) mod model;
 pub(crate) mod oracle;
+pub(crate) mod stranger;
 pub(crate) mod wire;
 
 use std::ffi::{OsStr, OsString};
@@ -151,8 +152,20 @@ impl World {
 
     /// A client with these arguments, ready to be started.
     pub(crate) fn client<S: AsRef<OsStr>>(&self, args: &[S]) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_ringback"));
-        command.args(args).env_clear().envs(self.env.iter().map(|(k, v)| (k, v)));
+        self.client_below(&[], args)
+    }
+
+    /// The same below these words, for example those of a sandbox.
+    pub(crate) fn client_below<S: AsRef<OsStr>>(&self, words: &[&str], args: &[S]) -> Command {
+        let mut command = self.command(&[words, &[env!("CARGO_BIN_EXE_ringback")]].concat());
+        command.args(args);
+        command
+    }
+
+    /// Any command where a client would be: with its environment, folder and stdio.
+    pub(crate) fn command<S: AsRef<OsStr>>(&self, words: &[S]) -> Command {
+        let mut command = Command::new(&words[0]);
+        command.args(&words[1..]).env_clear().envs(self.env.iter().map(|(k, v)| (k, v)));
         command.current_dir(self.work("")).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         command
     }
