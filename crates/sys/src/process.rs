@@ -64,27 +64,15 @@ pub fn soft_limits() -> [u64; LIMITS] {
     limits
 }
 
-/// How many processes and threads our user has, if a limit of them (`RLIMIT_NPROC`, setrlimit(2)) means something to us: the
-/// kernel does not hold it against root, nor against who may set any limit.
-pub fn limited_processes() -> Option<u64> {
+/// Whether a limit of the processes of our user (`RLIMIT_NPROC`, setrlimit(2)) means something to us: the kernel does not hold
+/// it against root, nor against who may set any limit.
+pub fn is_user_limited() -> bool {
     /// `CAP_SYS_ADMIN` and `CAP_SYS_RESOURCE` (capabilities(7)).
     const UNLIMITED: u64 = 1 << 21 | 1 << 24;
-    let own = fs::read_to_string("/proc/self/status").ok()?;
-    let uid = real_uid(&own)?;
-    let capabilities = status_value(&own, "CapEff:").and_then(|mask| u64::from_str_radix(mask, 16).ok())?;
-    if uid == 0 || capabilities & UNLIMITED != 0 {
-        return None;
-    }
-    let threads = |entry: fs::DirEntry| {
-        let status = fs::read_to_string(entry.path().join("status")).ok()?;
-        (real_uid(&status) == Some(uid)).then(|| status_value(&status, "Threads:")?.parse::<u64>().ok())?
-    };
-    Some(fs::read_dir("/proc").ok()?.flatten().filter_map(threads).sum())
-}
-
-/// The real user id in a text of `/proc/PID/status` (proc(5)).
-fn real_uid(status: &str) -> Option<u32> {
-    status_value(status, "Uid:")?.split_ascii_whitespace().next()?.parse().ok()
+    let own = fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let uid = status_value(&own, "Uid:").and_then(|users| users.split_ascii_whitespace().next());
+    let capabilities = status_value(&own, "CapEff:").and_then(|mask| u64::from_str_radix(mask, 16).ok());
+    uid.is_some_and(|real| real != "0") && capabilities.is_some_and(|mask| mask & UNLIMITED == 0)
 }
 
 fn status_value<'a>(status: &'a str, name: &str) -> Option<&'a str> {

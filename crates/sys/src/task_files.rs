@@ -289,7 +289,7 @@ mod tests {
             strings: 0,
             free_min: 5,
             pty: spec::Size::new(80, 24),
-            tree: spec::TreeLimits { memory: 6, processes: 7, processes_of_user: 8, cpu_percent: 9 },
+            tree: spec::TreeLimits { memory: 6, processes: 7, limits_user: true, cpu_percent: 9 },
             sandbox: spec::Sandbox::ReadOnly,
             sandbox_optional: false,
         }

@@ -49,12 +49,10 @@ pub(super) fn check(wanted: Sandbox, cwd: &[u8], home: &Home) -> Result<(), Faul
 
 /// The limits for the keeper.
 pub(super) fn tree(limit: &Limits) -> TreeLimits {
-    // Counted only if it matters, as late as a folder is written: it is what the user has besides.
-    let others = limit.pids.and_then(|_| process::limited_processes());
     TreeLimits {
         memory: limit.mem_bytes.unwrap_or(0),
         processes: limit.pids.unwrap_or(0),
-        processes_of_user: limit.pids.zip(others).map_or(0, |(own, others)| own + others),
+        limits_user: limit.pids.is_some() && process::is_user_limited(),
         cpu_percent: limit.cpu_percent.unwrap_or(0),
     }
 }
@@ -75,6 +73,12 @@ pub(super) fn is_sandboxed(asked: &Asked) -> bool {
 pub(super) fn by_cgroup(cgroups: Option<&Cgroups>) -> Vec<String> {
     let controls = cgroups.map(Cgroups::controls).unwrap_or_default();
     let all = [("mem", controls.memory), ("pids", controls.processes), ("cpu", controls.cpu)];
+    all.into_iter().filter(|(_, is_held)| *is_held).map(|(name, _)| name.to_owned()).collect()
+}
+
+/// What of them the kernel's own limits hold where no cgroup does.
+pub(super) fn by_rlimit() -> Vec<String> {
+    let all = [("mem", true), ("pids", process::is_user_limited())];
     all.into_iter().filter(|(_, is_held)| *is_held).map(|(name, _)| name.to_owned()).collect()
 }
 

@@ -241,6 +241,8 @@ pub struct StatusObject {
     pub trees_note: String,
     /// What of `mem`, `pids` and `cpu` a cgroup limits for new tasks.
     pub cgroup_limits: Vec<String>,
+    /// What of them limits of the kernel's own (getrlimit(2)) hold, less well, where no cgroup does.
+    pub rlimit_limits: Vec<String>,
     /// What went wrong since the start, newest last (bounded).
     pub troubles: Vec<String>,
 }

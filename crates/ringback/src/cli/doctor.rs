@@ -194,7 +194,7 @@ fn daemon(home: &Home) -> Vec<Check> {
     match asked {
         Ok(Reply::Status(status)) => {
             let trees = trees(&status.trees, &status.trees_note);
-            vec![version(&status), keeper(&status), trees, limits(&status.cgroup_limits), troubles(&status)]
+            vec![version(&status), keeper(&status), trees, limits(&status), troubles(&status)]
         }
         Ok(_) => vec![Check::fail("daemon", door::unexpected())],
         Err(ClientError::NoDaemon { .. }) => {
@@ -325,9 +325,9 @@ fn landlock() -> Check {
 }
 
 /// What holds the limits of `run --limit`.
-fn limits(by_cgroup: &[String]) -> Check {
+fn limits(status: &StatusObject) -> Check {
     let all = Limits { mem_bytes: Some(1), pids: Some(1), cpu_percent: Some(1) };
-    let text = held::foreseen(&all, by_cgroup, process::limited_processes().is_some());
+    let text = held::foreseen(&all, status);
     Check::ok(
         "limits",
         text.unwrap_or_else(|| "memory, processes and CPU time of a whole tree, by its cgroup".to_owned()),

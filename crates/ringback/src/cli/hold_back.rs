@@ -4,7 +4,6 @@ use clap::{Args, ValueEnum};
 use ringback_host::client::Client;
 use ringback_host::limits::Limits;
 use ringback_host::wire::{Reply, Request, RunRequest, TaskObject};
-use ringback_sys::process;
 
 use super::door::Door;
 use crate::render::held;
@@ -62,8 +61,7 @@ impl HoldBack {
                 cpu_percent: limits.cpu.as_ref().map(|cpu| cpu.percent),
             };
             let Ok(Reply::Status(status)) = client.call(Request::Status) else { return };
-            let users = process::limited_processes().is_some();
-            if let Some(text) = held::foreseen(&limits, &status.cgroup_limits, users) {
+            if let Some(text) = held::foreseen(&limits, &status) {
                 door.warn(&text, &hint);
             }
         }

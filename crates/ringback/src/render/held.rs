@@ -2,7 +2,7 @@
 
 use ringback_host::limits::Limits;
 use ringback_host::quantity::size_text;
-use ringback_host::wire::TaskObject;
+use ringback_host::wire::{StatusObject, TaskObject};
 
 /// One limit: what it is, what holds it, and what that covers.
 struct Limit<'a> {
@@ -72,21 +72,19 @@ pub(crate) fn shortfall(task: &TaskObject) -> Option<String> {
     (!all.is_empty()).then(|| format!("NOT ENFORCED: {}", all.join(", ")))
 }
 
-/// What will not be held of limits where cgroups hold only these, in one line; `users` says whether the number of a user's
-/// processes can be limited.
-pub(crate) fn foreseen(limits: &Limits, by_cgroup: &[String], users: bool) -> Option<String> {
-    let has = |name: &str| by_cgroup.iter().any(|held| held == name);
+/// What will not be held of limits by this daemon, in one line.
+pub(crate) fn foreseen(limits: &Limits, daemon: &StatusObject) -> Option<String> {
     let asked = [
-        ("mem", limits.mem_bytes.is_some(), Some("mem only of each process by itself")),
-        ("pids", limits.pids.is_some(), users.then_some("pids only together with the user's other processes")),
-        ("cpu", limits.cpu_percent.is_some(), None),
+        ("mem", limits.mem_bytes.is_some(), "mem only of each process by itself"),
+        ("pids", limits.pids.is_some(), "pids only together with the user's other processes"),
+        ("cpu", limits.cpu_percent.is_some(), "cpu only of each process by itself"),
     ];
+    let has = |held: &[String], name: &str| held.iter().any(|held| held == name);
     let (mut weak, mut loose) = (Vec::new(), Vec::new());
-    for (name, _, instead) in asked.into_iter().filter(|(name, is_asked, _)| *is_asked && !has(name)) {
-        match instead {
-            Some(text) => weak.push(text),
-            None => loose.push(name),
-        }
+    for (name, _, by_rlimit) in
+        asked.into_iter().filter(|(name, is_asked, _)| *is_asked && !has(&daemon.cgroup_limits, name))
+    {
+        if has(&daemon.rlimit_limits, name) { weak.push(by_rlimit) } else { loose.push(name) }
     }
     let loose = (!loose.is_empty()).then(|| format!("{} not at all", loose.join(" and ")));
     let all: Vec<&str> = weak.into_iter().chain(loose.as_deref()).collect();
@@ -128,11 +126,15 @@ mod tests {
     #[test]
     fn what_will_hold_less_is_foreseen() {
         let all = Limits::parse("mem=1G,pids=9,cpu=50%").unwrap();
-        let names = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>();
-        assert_eq!(foreseen(&all, &names(&["mem", "pids", "cpu"]), false), None);
-        let said = foreseen(&all, &[], false).unwrap();
+        let daemon = |cgroup: &[&str], rlimit: &[&str]| {
+            let [cgroup_limits, rlimit_limits] =
+                [cgroup, rlimit].map(|names| names.iter().map(|name| (*name).to_owned()).collect());
+            StatusObject { cgroup_limits, rlimit_limits, ..StatusObject::default() }
+        };
+        assert_eq!(foreseen(&all, &daemon(&["mem", "pids", "cpu"], &["mem"])), None);
+        let said = foreseen(&all, &daemon(&[], &["mem"])).unwrap();
         assert!(said.contains("mem only of each process") && said.ends_with("pids and cpu not at all"), "{said}");
-        assert!(foreseen(&all, &[], true).unwrap().contains("other processes, cpu not at all"));
-        assert_eq!(foreseen(&Limits::default(), &[], false), None);
+        assert!(foreseen(&all, &daemon(&[], &["mem", "pids"])).unwrap().contains("other processes, cpu not at all"));
+        assert_eq!(foreseen(&Limits::default(), &daemon(&[], &[])), None);
     }
 }

@@ -30,7 +30,7 @@ fn each_limit_says_what_holds_it_and_a_retry_keeps_them() {
     let by = |name: &str, else_by: Option<&str>| {
         if held.iter().any(|held| held == name) { json!("cgroup") } else { json!(else_by) }
     };
-    let limited = ringback_sys::process::limited_processes().is_some();
+    let limited = ringback_sys::process::is_user_limited();
     let said =
         world.rb(&["run", "--limit", "mem=64MiB,pids=100,cpu=50%", "--", "grep", "Max data", "/proc/self/limits"]).ok();
     let id = id_of(&said);
@@ -104,7 +104,7 @@ fn a_task_that_forks_without_end_is_held_at_its_limit() {
     client(&["wait", &id]);
     let task = client(&["show", &id, "--json"]).ok().json();
     if task["limits"]["pids"]["by"].is_null() {
-        let is_free = !machine::is_root() && ringback_sys::process::limited_processes().is_none();
+        let is_free = !machine::is_root() && !ringback_sys::process::is_user_limited();
         assert!(is_free, "the kernel limits the processes of this user: {task:#}");
         return eprintln!("not tried: this user may have any number of processes");
     }

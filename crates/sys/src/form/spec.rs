@@ -57,8 +57,9 @@ pub struct TreeLimits {
     pub memory: u64,
     /// Processes and threads of the whole tree.
     pub processes: u64,
-    /// Where no cgroup counts them: processes and threads of the user in all (`RLIMIT_NPROC`); 0 where that is no limit.
-    pub processes_of_user: u64,
+    /// Where no cgroup counts them, the user gets so many more than he has when the command starts (`RLIMIT_NPROC`). For
+    /// a user against whom the kernel holds no such limit this is false.
+    pub limits_user: bool,
     /// CPU time, hundredths of one processor.
     pub cpu_percent: u64,
 }
@@ -193,8 +194,8 @@ impl Head {
         w.u16(columns);
         w.u16(rows);
         w.u8(u8::from(self.stop_at_output_max));
-        let TreeLimits { memory, processes, processes_of_user, cpu_percent } = self.tree;
-        for n in [memory, processes, processes_of_user, cpu_percent] {
+        let TreeLimits { memory, processes, limits_user, cpu_percent } = self.tree;
+        for n in [memory, processes, u64::from(limits_user), cpu_percent] {
             w.u64(n);
         }
         w.u8(self.sandbox as u8);
@@ -223,7 +224,9 @@ impl Head {
         let (args, vars, strings, free_min) = (r.u32(), r.u32(), r.u64(), r.u64());
         let pty = Size::new(r.u16(), r.u16());
         let stop_at_output_max = r.u8() != 0;
-        let tree = TreeLimits { memory: r.u64(), processes: r.u64(), processes_of_user: r.u64(), cpu_percent: r.u64() };
+        // The third was once the number that the user might have in all.
+        let [memory, processes, limits_user, cpu_percent] = core::array::from_fn(|_| r.u64());
+        let tree = TreeLimits { memory, processes, limits_user: limits_user != 0, cpu_percent };
         // A sandbox that is not known here must not be left away.
         let sandbox = Sandbox::of(r.u8())?;
         let sandbox_optional = r.u8() != 0;
@@ -262,7 +265,7 @@ mod tests {
     fn a_head_comes_back_as_it_went_and_one_without_a_terminal_has_none() {
         let plain = Head { task: 7, stdin: true, grace_ms: 3, args: 2, ..Head::default() };
         assert_eq!(Head::decode(&plain.encode()), Some(plain));
-        let tree = TreeLimits { memory: 1, processes: 2, processes_of_user: 3, cpu_percent: 4 };
+        let tree = TreeLimits { memory: 1, processes: 2, limits_user: true, cpu_percent: 4 };
         let held = Head { tree, sandbox: Sandbox::Directory, sandbox_optional: true, ..plain };
         assert_eq!(Head::decode(&held.encode()), Some(held));
         let terminal = Head { pty: Size::new(120, 40), ..plain };

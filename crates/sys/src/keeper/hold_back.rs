@@ -5,7 +5,7 @@
 
 use core::ffi::CStr;
 
-use super::cgroup;
+use super::{cgroup, procfs};
 use crate::form::record::{By, Held};
 use crate::form::spec::{Head, LANDLOCK_WHOLE, Sandbox, TreeLimits};
 use crate::raw::{Errno, Fd, Result, file, landlock, process};
@@ -50,9 +50,20 @@ pub(super) fn limit_process(limits: &TreeLimits, held: &mut Held) {
     if lowered(limits.memory, held.memory, RLIMIT_DATA) {
         held.memory = By::Rlimit;
     }
-    if lowered(limits.processes_of_user, held.processes, RLIMIT_NPROC) {
+    // Only where nothing else limits them: for this, every process is looked at.
+    let of_user = if held.processes == By::Nobody { processes_of_user(limits) } else { 0 };
+    if lowered(of_user, held.processes, RLIMIT_NPROC) {
         held.processes = By::Rlimit;
     }
+}
+
+/// How many processes the user may have in all: what he has now, and the limit; 0 where that is not limited or not known.
+fn processes_of_user(limits: &TreeLimits) -> u64 {
+    if limits.processes == 0 || !limits.limits_user {
+        return 0;
+    }
+    // This process is one of his, and the first of the task.
+    procfs::processes_of_user().map_or(0, |present| present.saturating_sub(1).saturating_add(limits.processes))
 }
 
 /// The folder for temporary files of a task with a sandbox; to be opened before its working directory is entered.

@@ -182,6 +182,21 @@ fn users(path: &CStr) -> Option<[u8; 64]> {
     Some(users)
 }
 
+/// How many processes and threads have our real user, which are those that the kernel counts for `RLIMIT_NPROC`
+/// (setrlimit(2)); nothing without `/proc`.
+pub(super) fn processes_of_user() -> Option<u64> {
+    let real = |users: &[u8; 64]| users.split(|&b| b == b'\t').nth(1).map(number);
+    let own = users(c"/proc/self/status").as_ref().and_then(real)?;
+    let mut count = 0;
+    all(|pid| {
+        let users = users(Path::new().text(b"/proc/").number(pid).text(b"/status").as_c_str());
+        if users.as_ref().and_then(real) == Some(own) {
+            count += stat(pid).map_or(0, |stat| u64::from(stat.threads));
+        }
+    });
+    Some(count)
+}
+
 /// Whether this is ringback itself at work below the task: a daemon that a command of the task called into being, or a
 /// keeper of it. They serve everybody, so they are nobody's tree.
 pub(super) fn is_ringback(pid: i32, comm: &[u8; 16]) -> bool {
@@ -298,6 +313,7 @@ mod tests {
         assert!(!has_variable(pid, &path.as_bytes()[..path.len() - 1]));
         assert_ne!(boot_id(), [0; 16]);
         assert!(is_same_user(pid));
+        assert!(processes_of_user() >= Some(u64::from(own_stat().unwrap().threads)));
         assert!(!is_ringback(pid, b"ringback-keeper\0") && !is_ringback(pid, b"sh\0\0\0\0\0\0\0\0\0\0\0\0\0\0"));
     }
 
