@@ -24,14 +24,12 @@ use ringback_sys::pidfd::PidFd;
 use ringback_sys::watch::{For, poll};
 
 use crate::home::Home;
-use crate::wire::{Answer, Caller, PROTOCOL, Reply, Request, VERSION};
+use crate::wire::{Answer, Caller, PROTOCOL, Reply, Request, VERSION, refusal};
 
 /// How often a request is taken up again after the daemon went away, before we stop believing in it.
 const RETRIES_MAX: u32 = 256;
 /// How long a daemon that was asked to leave may take.
 const LEAVE_WAIT: Duration = Duration::from_secs(30);
-/// What a daemon answers that will not carry out a newer client's request; nothing was done.
-pub const FAULT_OLDER_DAEMON: &str = "daemon_older";
 
 /// A connection to the daemon of one home, for one caller.
 pub struct Client {
@@ -240,7 +238,7 @@ impl Client {
         let Some(asked) = &mut self.asked else { return Err(ClientError::Unexpected) };
         let older = is_older(&answer.version, VERSION);
         let any_version = matches!(asked.request, Request::Status | Request::Stop);
-        let refused = matches!(&answer.reply, Reply::Fault(fault) if fault.code == FAULT_OLDER_DAEMON);
+        let refused = matches!(&answer.reply, Reply::Fault(fault) if fault.code == refusal::DAEMON_OLDER);
         if refused || (answer.proto != PROTOCOL && !any_version) {
             // Only a newer client replaces an older daemon, never the other way round, or two versions would take turns.
             if !older || asked.upgraded || !self.autostart {

@@ -17,9 +17,8 @@ use super::error::store_fault;
 use super::round::Act;
 use super::tell::{Say, Tell};
 use super::wait::{Until, Wait, What};
-use crate::client::FAULT_OLDER_DAEMON;
 use crate::store::{Ack, Found, Record};
-use crate::wire::{self, Call, Caller, Fault, PROTOCOL, Reply, Request, VERSION};
+use crate::wire::{self, Call, Caller, Fault, PROTOCOL, Reply, Request, VERSION, refusal};
 
 impl Daemon {
     /// Carries out one call as far as deciding goes; the answer comes at the end of the round, or later.
@@ -427,7 +426,7 @@ fn refuse_stranger(call: &Call) -> Result<(), Fault> {
         Request::Status | Request::Stop => Ok(()),
         _ if call.proto != PROTOCOL => Err(Fault { code: "protocol_mismatch".into(), message, hint }),
         Request::Run(_) | Request::Retry { .. } if newer => {
-            Err(Fault { code: FAULT_OLDER_DAEMON.into(), message, hint })
+            Err(Fault { code: refusal::DAEMON_OLDER.into(), message, hint })
         }
         _ => Ok(()),
     }

@@ -68,6 +68,11 @@ pub(super) fn machine(act: &'static str) -> impl Fn(io::Error) -> DaemonError {
     move |source| DaemonError::Machine { act, source }
 }
 
+/// A fault; an empty hint is none.
+pub(super) fn fault(code: &str, message: String, hint: String) -> Fault {
+    Fault { code: code.into(), message, hint: Some(hint).filter(|hint| !hint.is_empty()) }
+}
+
 /// The store failed where a client waits for an answer.
 pub(super) fn store_fault(error: &StoreError) -> Fault {
     let cause = std::error::Error::source(error).map(|cause| format!(": {cause}")).unwrap_or_default();

@@ -10,7 +10,7 @@ use ringback_sys::cgroup::Cgroups;
 use ringback_sys::form::spec::TreeLimits;
 use ringback_sys::{process, sandbox};
 
-use super::run::fault;
+use super::error::fault;
 use crate::home::Home;
 use crate::limits::Limits;
 use crate::store::{Asked, StoredHeld};

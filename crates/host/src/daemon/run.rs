@@ -12,7 +12,7 @@ use serde_bytes::ByteBuf;
 use super::Daemon;
 use super::ask::check_session;
 use super::crash::crash_point;
-use super::error::store_fault;
+use super::error::{fault, store_fault};
 use super::folder::{self, Private};
 use super::hold_back;
 use super::live::Live;
@@ -309,10 +309,6 @@ fn word<T: Default>(what: &str, text: &str, parse: fn(&str) -> Option<T>, words:
         let hint = format!("--{what} is one of {}", words.join(", "));
         fault("bad_word", format!("{text:?} is not a value of --{what}"), hint)
     })
-}
-
-pub(super) fn fault(code: &str, message: String, hint: String) -> Fault {
-    Fault { code: code.into(), message, hint: Some(hint).filter(|hint| !hint.is_empty()) }
 }
 
 fn folder_fault(error: &io::Error) -> Fault {

@@ -13,7 +13,7 @@ use ringback_sys::form::spec::Size;
 use ringback_sys::terminal;
 
 use super::Daemon;
-use super::run::fault;
+use super::error::fault;
 use super::tell::Say;
 use super::view::Detail;
 use crate::wire::{Fault, RunRequest, TerminalSize};

@@ -1,4 +1,4 @@
-//! The codes of faults with which a daemon lets a client go: nothing was done, and nothing more is read from it.
+//! The codes with which a daemon refuses a client or its version, which the client acts on: nothing was done.
 
 use super::reply::Fault;
 
@@ -14,6 +14,8 @@ pub const RESOURCES: &str = "resources";
 pub const TOO_MANY_CLIENTS: &str = "too_many_clients";
 /// The request cannot be read.
 pub const BAD_FRAME: &str = "bad_frame";
+/// The client is newer than the daemon, and may put one of its own version in its place.
+pub const DAEMON_OLDER: &str = "daemon_older";
 
 impl Fault {
     /// Whether it is about who asks, whatever that is.
