@@ -10,6 +10,7 @@
 extern crate alloc;
 
 pub mod board;
+pub mod character;
 pub mod effect;
 pub mod id;
 pub mod lines;

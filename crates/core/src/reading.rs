@@ -5,7 +5,7 @@
 
 use alloc::vec::Vec;
 
-use crate::notice::is_hostile;
+use crate::character::is_hostile;
 
 const ESC: u8 = 0x1b;
 /// How ESC is spelled in JSON, XML and strings of programs.

@@ -2,7 +2,7 @@
 
 use alloc::string::{String, ToString};
 
-use crate::notice::is_hostile;
+use crate::character::is_hostile;
 
 /// The longest text of a report, bytes: it stands in one row of a list.
 pub const TEXT_BYTES_MAX: usize = 160;

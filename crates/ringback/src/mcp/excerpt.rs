@@ -3,7 +3,8 @@
 use std::fmt::Write as _;
 use std::io;
 
-use ringback_core::notice::{is_hostile, without_escapes};
+use ringback_core::character::is_hostile;
+use ringback_core::notice::without_escapes;
 use ringback_host::client::output::Output;
 use ringback_host::wire::TaskObject;
 

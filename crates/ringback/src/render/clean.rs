@@ -1,6 +1,6 @@
 //! Text of strangers made harmless: no control byte of it reaches a terminal or an agent.
 
-use ringback_core::notice::is_hostile;
+use ringback_core::character::is_hostile;
 
 /// One line: every control character is shown, not obeyed.
 pub(crate) fn line(text: &str) -> String {
