@@ -18,7 +18,7 @@ pub use error::ClientError;
 pub use start::Launcher;
 
 use conn::{Broken, Conn};
-use request::{may_repeat, name, shorten, starts_task};
+use request::{asked_once, shorten, starts_task};
 use ringback_sys::confine::{Confinement, own_is_confined};
 use ringback_sys::pidfd::PidFd;
 use ringback_sys::watch::{For, poll};
@@ -146,14 +146,15 @@ impl Client {
             Err(Broken::Error(error)) => Err(error),
             Err(Broken::BeforeSent | Broken::AfterSent) => {
                 let Some(asked) = &self.asked else { return Err(ClientError::Unexpected) };
-                match &asked.request {
-                    Request::Stop => Ok(Some(Reply::Done)),
-                    request if may_repeat(request) => {
+                match asked_once(&asked.request) {
+                    // It has done that.
+                    _ if matches!(asked.request, Request::Stop) => Ok(Some(Reply::Done)),
+                    Some(what) => Err(ClientError::Gone { what }),
+                    None => {
                         self.reconnect()?;
                         self.send_asked()?;
                         Ok(None)
                     }
-                    request => Err(ClientError::Gone { what: name(request) }),
                 }
             }
         }

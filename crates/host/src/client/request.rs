@@ -22,8 +22,8 @@ pub(super) fn starts_task(request: &Request) -> bool {
     matches!(request, Request::Run(_) | Request::Retry { .. })
 }
 
-/// Whether asking twice does the same as asking once.
-pub(super) fn may_repeat(request: &Request) -> bool {
+/// The verb of a request that is asked once only; nothing if asking twice does the same as asking once.
+pub(super) fn asked_once(request: &Request) -> Option<&'static str> {
     match request {
         Request::List { .. }
         | Request::Show { .. }
@@ -40,29 +40,15 @@ pub(super) fn may_repeat(request: &Request) -> bool {
         | Request::SessionLease { .. }
         | Request::Sessions
         | Request::Report { .. }
-        | Request::Status => true,
-        Request::Run(_)
+        | Request::Status => None,
+        Request::Run(_) => Some("run"),
+        Request::Retry { .. } => Some("retry"),
+        Request::Signal { .. } => Some("kill --signal"),
+        Request::Send { .. } => Some("send"),
+        Request::Remove { .. } => Some("rm"),
+        Request::Prune { .. } => Some("prune"),
         // The numbers of another daemon are others.
-        | Request::Changes { .. }
-        | Request::Retry { .. }
-        | Request::Signal { .. }
-        | Request::Send { .. }
-        | Request::Remove { .. }
-        | Request::Prune { .. }
-        | Request::Stop => false,
-    }
-}
-
-/// The verb of a request that is not repeated.
-pub(super) fn name(request: &Request) -> &'static str {
-    match request {
-        Request::Run(_) => "run",
-        Request::Retry { .. } => "retry",
-        Request::Signal { .. } => "kill --signal",
-        Request::Send { .. } => "send",
-        Request::Remove { .. } => "rm",
-        Request::Prune { .. } => "prune",
-        Request::Changes { .. } => "top",
-        _ => "request",
+        Request::Changes { .. } => Some("top"),
+        Request::Stop => Some("daemon stop"),
     }
 }

@@ -2,8 +2,9 @@
 
 use ringback_host::wire::Notice;
 
-/// The kinds in the order they are told, each with its words for one notice and for several.
+/// A kind, with its words for one notice and for several.
 type Words = (&'static str, fn(&str) -> String, fn(&str, usize) -> String);
+/// In the order they are told.
 const KINDS: [Words; 5] = [
     (
         "tool_result",
