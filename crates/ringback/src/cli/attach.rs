@@ -16,9 +16,8 @@ use super::door::{self, Door, heard};
 use super::follow::{self, OnInterrupt};
 use super::input::{Chord, Input};
 use super::printer::{Choice, Printer};
-use super::wait::enrich;
 use crate::explain::{Done, EXIT_INTERRUPTED, Failure};
-use crate::output::picture;
+use crate::output::{enrich, picture};
 use crate::render::task as render;
 use crate::terminal::{self, Key, Lent};
 

@@ -11,7 +11,7 @@ use ringback_host::wire::{Caller, Fault, Reply, Request, TaskObject};
 use ringback_sys::birth;
 use serde_json::{Value, json};
 
-use crate::explain::{Done, EXIT_FAILED, Failure};
+use crate::explain::{Done, EXIT_FAILED, EXIT_INTERRUPTED, Failure};
 use crate::render::style::{Style, Tone};
 use crate::render::{clean, json};
 
@@ -40,6 +40,14 @@ impl Door {
         if !self.quiet {
             talk(&labelled("warning", Tone::Warn, message, Some(hint)));
         }
+    }
+
+    /// What was interrupted was the looking, not the tasks. Gives the exit code.
+    pub(crate) fn say_still_running(self, ids: &[String]) -> u8 {
+        if !self.quiet {
+            talk(&format!("still running: ringback kill {}", ids.join(" ")));
+        }
+        EXIT_INTERRUPTED
     }
 
     /// Explains a failure and gives its exit code.

@@ -14,8 +14,8 @@ use super::bar::Bar;
 use super::door::{self, Door, heard};
 use super::input::Input;
 use super::printer::{Choice, Printer};
-use super::wait::{enrich, say_still_running};
 use crate::explain::{Done, EXIT_INTERRUPTED, Failure};
+use crate::output::enrich;
 use crate::render::{json as documents, task as render};
 
 /// What Ctrl-C means.
@@ -185,7 +185,7 @@ impl Presses {
                 Ok(false)
             }
             _ => {
-                say_still_running(self.door, &ids);
+                self.door.say_still_running(&ids);
                 Ok(true)
             }
         }

@@ -4,8 +4,8 @@ use clap::Args;
 use ringback_host::wire::{Reply, Request};
 
 use super::door::{self, Door, heard};
-use super::wait::enrich;
 use crate::explain::Done;
+use crate::output::enrich;
 use crate::render::{json, task as render};
 
 /// Show everything about a task

@@ -6,7 +6,6 @@ use std::time::Duration;
 
 use clap::Args;
 use ringback_host::client::Client;
-use ringback_host::client::output;
 use ringback_host::quantity::millis;
 use ringback_host::wire::{Reply, Request, TaskObject, Until};
 use ringback_sys::signals::SignalFd;
@@ -14,8 +13,8 @@ use ringback_sys::signals::SignalFd;
 use super::bar::{self, Bar};
 use super::door::{self, Door, Tasks, heard, tasks};
 use super::{follow, value};
-use crate::explain::{Done, EXIT_FAILED, EXIT_INTERRUPTED, EXIT_TIMED_OUT, Failure};
-use crate::output::progress;
+use crate::explain::{Done, EXIT_FAILED, EXIT_TIMED_OUT, Failure};
+use crate::output::enrich;
 use crate::render::{json, task as render};
 
 /// How many live tasks of a session are waited for at once.
@@ -72,7 +71,7 @@ impl Wait {
             [] => Tasks { list: Vec::new(), timed_out: false, next: None, faults: Vec::new() },
             _ => match bar::call_until(bar, &mut client, request, interrupt.as_fd())? {
                 Some(reply) => tasks(reply)?,
-                None => return Ok(say_still_running(door, &ids)),
+                None => return Ok(door.say_still_running(&ids)),
             },
         };
         enrich_all(&mut found.list);
@@ -105,7 +104,7 @@ pub(super) fn until_end(door: Door, mut client: Client, task: &TaskObject, inter
     let request = Request::Wait { ids: ids.clone(), any: false, timeout_ms: None, until: Until::End };
     let bar = Bar::start(door, task, &client.caller().session);
     let Some(reply) = bar::call_until(bar, &mut client, request, interrupt.as_fd())? else {
-        return Ok(say_still_running(door, &ids));
+        return Ok(door.say_still_running(&ids));
     };
     let mut found = tasks(reply)?;
     enrich_all(&mut found.list);
@@ -136,29 +135,8 @@ fn one_bar(door: Door, client: &mut Client, ids: &[String]) -> Option<Bar> {
     Bar::start(door, &task, &client.caller().session)
 }
 
-/// What was interrupted was the looking, not the task.
-pub(super) fn say_still_running(door: Door, ids: &[String]) -> u8 {
-    if !door.quiet {
-        door::talk(&format!("still running: ringback kill {}", ids.join(" ")));
-    }
-    EXIT_INTERRUPTED
-}
-
 fn enrich_all(tasks: &mut [TaskObject]) {
     tasks.iter_mut().for_each(enrich);
-}
-
-/// Adds what only the files know: how far it is while it runs; line count and hash where the output is complete.
-pub(super) fn enrich(task: &mut TaskObject) {
-    progress::look(task);
-    if !task.has_ended() || task.output.sha256.is_some() {
-        return;
-    }
-    // An output that cannot be read any more has no hash; the rest of the object is still true.
-    if let Ok(Some(facts)) = output::facts(task) {
-        task.output.lines = Some(facts.lines);
-        task.output.sha256 = Some(facts.sha256);
-    }
 }
 
 /// The first that is not 0, in the order asked; tasks that run on count only if the wait was for them.

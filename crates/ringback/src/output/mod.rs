@@ -1,6 +1,7 @@
 //! Reads a task's output for the doors: its digest, what tools said in it, where its lines begin.
 
 mod digest;
+mod enrich;
 mod marks;
 mod masked;
 mod modes;
@@ -10,6 +11,7 @@ mod reports;
 mod sizes;
 
 pub(crate) use digest::{Source, digest, findings};
+pub(crate) use enrich::enrich;
 pub(crate) use marks::Marks;
 pub(crate) use modes::cursor_keys_are_application;
 pub(crate) use picture::picture;
