@@ -11,6 +11,8 @@ use crate::raw::{Errno, Fd, Result, file, poll, time};
 
 /// How deep cgroups that the task itself makes are looked into.
 const DEPTH_MAX: u32 = 8;
+/// How long somebody who is dying may still be in it, milliseconds: some microseconds, and more on a machine that is busy.
+const DYING_MS: u64 = 1_000;
 /// `PATH_MAX` of Linux.
 const PATH_BYTES: usize = 4096;
 
@@ -156,11 +158,19 @@ fn processes_in(directory: &Fd, depth: u32, each: &mut impl FnMut(i32)) {
 }
 
 /// Removes it, if nobody is in it; whoever finds it empty later may do that as well.
+///
+/// Who has just died is in it for a moment more: the kernel lets the parent of a vforked child go on as soon as that has let go
+/// of its memory, and takes the child out of its cgroup after that (`do_exit`, kernel/exit.c).
 #[inline(never)]
 pub(super) fn remove() {
     let mut buffer = [0; PATH_BYTES];
     let Ok(path) = file::read_link(c"cgroup", &mut buffer) else { return };
-    if file::remove_directory(path).is_err()
+    let mut removed = file::remove_directory(path);
+    if removed == Err(Errno::EBUSY) {
+        wait_until_empty(time::mono_ms() + DYING_MS);
+        removed = file::remove_directory(path);
+    }
+    if removed.is_err()
         && let Ok(own) = file::open(c"cgroup", file::flag::RDONLY)
     {
         remove_below(&own, DEPTH_MAX);

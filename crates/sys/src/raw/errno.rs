@@ -15,6 +15,7 @@ impl Errno {
     pub(crate) const ENOEXEC: Self = Self(8);
     pub(crate) const EAGAIN: Self = Self(11);
     pub(crate) const EACCES: Self = Self(13);
+    pub(crate) const EBUSY: Self = Self(16);
     pub(crate) const EEXIST: Self = Self(17);
     pub(crate) const ENODEV: Self = Self(19);
     pub(crate) const ENOTDIR: Self = Self(20);
