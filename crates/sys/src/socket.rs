@@ -7,11 +7,15 @@ use std::{
         unix::net::{UnixListener, UnixStream},
     },
     path::Path,
+    time::Duration,
 };
 
 use rustix::{
     fs::{Mode, OFlags},
-    net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType},
+    net::{
+        AddressFamily, SocketAddrUnix, SocketFlags, SocketType,
+        sockopt::{Timeout, set_socket_timeout},
+    },
 };
 
 use crate::{
@@ -55,9 +59,15 @@ pub fn listen(dir: &Path, name: &str) -> io::Result<UnixListener> {
 }
 
 /// Connects to `dir/name`: [`io::ErrorKind::NotFound`] without a socket, [`io::ErrorKind::ConnectionRefused`] with a dead one.
-pub fn connect(dir: &Path, name: &str) -> io::Result<UnixStream> {
+///
+/// Nothing with it waits longer than `patience` for the other side to take or to send anything, the connecting neither: then
+/// it is [`io::ErrorKind::WouldBlock`].
+pub fn connect(dir: &Path, name: &str, patience: Duration) -> io::Result<UnixStream> {
     let address = Address::of(dir, name)?;
     let socket = new_socket()?;
+    for way in [Timeout::Send, Timeout::Recv] {
+        set_socket_timeout(&socket, way, Some(patience))?;
+    }
     rustix::net::connect(&socket, &address.address)?;
     Ok(socket.into())
 }
@@ -121,10 +131,12 @@ mod tests {
         path::PathBuf,
     };
 
+    const PATIENCE: Duration = Duration::from_secs(30);
+
     fn talk(dir: &Path) {
         let listener = listen(dir, "daemon.sock").unwrap();
         assert_eq!(fs::symlink_metadata(dir.join("daemon.sock")).unwrap().mode() & 0o7777, 0o600);
-        let mut client = connect(dir, "daemon.sock").unwrap();
+        let mut client = connect(dir, "daemon.sock", PATIENCE).unwrap();
         let (mut server, _) = listener.accept().unwrap();
         client.write_all(b"ping").unwrap();
         let mut said = [0; 4];
@@ -160,11 +172,21 @@ mod tests {
         }
         let scratch = Scratch::new();
         for dir in [scratch.path(), &long(&scratch)] {
-            assert_eq!(connect(dir, "daemon.sock").unwrap_err().kind(), io::ErrorKind::NotFound);
+            assert_eq!(connect(dir, "daemon.sock", PATIENCE).unwrap_err().kind(), io::ErrorKind::NotFound);
             drop(listen(dir, "daemon.sock").unwrap());
-            assert_eq!(connect(dir, "daemon.sock").unwrap_err().kind(), io::ErrorKind::ConnectionRefused);
+            assert_eq!(connect(dir, "daemon.sock", PATIENCE).unwrap_err().kind(), io::ErrorKind::ConnectionRefused);
             talk(dir);
         }
+    }
+
+    #[test]
+    fn who_neither_accepts_nor_reads_is_not_waited_for_for_ever() {
+        let scratch = Scratch::new();
+        let _listener = listen(scratch.path(), "daemon.sock").unwrap();
+        let patience = Duration::from_millis(20);
+        let mut client = connect(scratch.path(), "daemon.sock", patience).unwrap();
+        assert_eq!(client.write_all(&vec![0; 8 << 20]).unwrap_err().kind(), io::ErrorKind::WouldBlock);
+        assert_eq!(client.read(&mut [0]).unwrap_err().kind(), io::ErrorKind::WouldBlock);
     }
 
     #[test]

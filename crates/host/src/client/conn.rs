@@ -19,6 +19,8 @@ pub(super) enum Broken {
     BeforeSent,
     /// The daemon had the request and may have carried it out.
     AfterSent,
+    /// The daemon is there, and takes or says nothing for as long as that is borne.
+    Silent,
     /// Something else, that trying again does not mend.
     Error(ClientError),
 }
@@ -103,8 +105,9 @@ struct Outgoing<'a> {
     request: &'a Request,
 }
 
+/// A time that is over is `EAGAIN` (socket(7), `SO_RCVTIMEO`).
 fn broken(error: io::Error) -> Broken {
-    Broken::Error(error.into())
+    if error.kind() == io::ErrorKind::WouldBlock { Broken::Silent } else { Broken::Error(error.into()) }
 }
 
 fn is_gone(error: &io::Error) -> bool {

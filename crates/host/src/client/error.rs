@@ -85,10 +85,14 @@ pub enum ClientError {
         tries: u32,
     },
     /// The daemon neither answers nor leaves.
-    #[error("the daemon (pid {pid}) does not answer")]
+    #[error("the daemon (pid {pid}) does not answer{}", if *stopped { ": it is stopped (state T)" } else { "" })]
     Silent {
         /// Its process.
         pid: i32,
+        /// Whether somebody has stopped it.
+        stopped: bool,
+        /// What it was asked for that must not be asked twice.
+        what: Option<&'static str>,
     },
     /// The connection broke in another way.
     #[error("the connection to the daemon broke")]
@@ -141,7 +145,15 @@ impl ClientError {
             }
             Self::Protocol { older: true, .. } => "`ringback daemon restart`; running tasks go on".to_owned(),
             Self::Protocol { older: false, .. } => "use the newer ringback, which the daemon is of".to_owned(),
-            Self::Silent { pid } => format!("kill -KILL {pid}: tasks run on, and the next client starts a daemon"),
+            Self::Silent { pid, stopped, what } => {
+                let mend = if *stopped {
+                    format!("`kill -CONT {pid}` lets it go on; tasks run on meanwhile")
+                } else {
+                    format!("kill -KILL {pid}: tasks run on, and the next client starts a daemon")
+                };
+                let open = what.map(|what| format!("; `{what}` may still be done: look with `ringback ps -a` first"));
+                mend + &open.unwrap_or_default()
+            }
             Self::Gone { .. } => "look with `ringback ps -a` before you ask again".to_owned(),
             Self::Fault(fault) => return fault.hint.clone(),
             Self::Connect { .. }

@@ -8,6 +8,7 @@ mod conn;
 mod error;
 pub mod output;
 mod request;
+mod silence;
 mod start;
 
 use std::os::fd::{AsFd, BorrowedFd};
@@ -18,10 +19,11 @@ pub use error::ClientError;
 pub use start::Launcher;
 
 use conn::{Broken, Conn};
-use request::{asked_once, shorten, starts_task};
+use request::{asked_once, leaves_traces, shorten, starts_task};
 use ringback_sys::confine::{Confinement, own_is_confined};
 use ringback_sys::pidfd::PidFd;
 use ringback_sys::watch::{For, poll};
+use silence::{answer_wait, is_stopped, silent};
 
 use crate::home::Home;
 use crate::wire::{Answer, Caller, PROTOCOL, Reply, Request, VERSION, refusal};
@@ -105,6 +107,7 @@ impl Client {
     /// Waits for the answer to the last [`Client::begin`].
     pub fn answer(&mut self) -> Result<Reply, ClientError> {
         loop {
+            self.await_word(None)?;
             if let Some(reply) = self.finish()? {
                 return Ok(reply);
             }
@@ -116,8 +119,7 @@ impl Client {
     pub fn call_until(&mut self, request: Request, stop: BorrowedFd<'_>) -> Result<Option<Reply>, ClientError> {
         self.begin(request)?;
         loop {
-            let ready = poll(&[(self.as_fd(), For::Read), (stop, For::Read)], None)?;
-            if ready.get(1).copied().unwrap_or(false) {
+            if !self.await_word(Some(stop))? {
                 return Ok(None);
             }
             if let Some(reply) = self.finish()? {
@@ -144,6 +146,7 @@ impl Client {
         match self.conn.receive() {
             Ok(answer) => self.judge(answer),
             Err(Broken::Error(error)) => Err(error),
+            Err(Broken::Silent) => Err(self.silent()?),
             Err(Broken::BeforeSent | Broken::AfterSent) => {
                 let Some(asked) = &self.asked else { return Err(ClientError::Unexpected) };
                 match asked_once(&asked.request) {
@@ -178,11 +181,12 @@ impl Client {
         let process = ringback_sys::identity::who(pid).and_then(PidFd::open);
         match self.conn.send(&self.caller, &Request::Stop) {
             Ok(()) | Err(Broken::BeforeSent | Broken::AfterSent) => {}
+            Err(Broken::Silent) => return Err(silent(pid, None)),
             Err(Broken::Error(error)) => return Err(error),
         }
         // The answer says that it will leave; the pidfd says that it has.
-        if poll(&[(self.as_fd(), For::Read)], Some(LEAVE_WAIT))? != [true] {
-            return Err(ClientError::Silent { pid });
+        if poll(&[(self.as_fd(), For::Read)], Some(answer_wait()))? != [true] {
+            return Err(silent(pid, None));
         }
         if let Ok(Answer { reply: Reply::Fault(fault), .. }) = self.conn.receive() {
             return Err(ClientError::Fault(fault));
@@ -190,7 +194,51 @@ impl Client {
         // Without a pidfd it was gone before we looked.
         let Ok(process) = process else { return Ok(()) };
         let ended = poll(&[(process.as_fd(), For::Read)], Some(LEAVE_WAIT))? == [true];
-        if ended { Ok(()) } else { Err(ClientError::Silent { pid }) }
+        if ended { Ok(()) } else { Err(silent(pid, None)) }
+    }
+
+    /// Waits until there is something to read, or until `stop` is readable: then false.
+    ///
+    /// An answer may take as long as it will. But a daemon that is silent for longer than an answer at once may take is
+    /// asked, once, whether it is there at all.
+    fn await_word(&self, stop: Option<BorrowedFd<'_>>) -> Result<bool, ClientError> {
+        let mut patience = Some(answer_wait());
+        loop {
+            let own = (self.as_fd(), For::Read);
+            let ready = match stop {
+                Some(stop) => poll(&[own, (stop, For::Read)], patience)?,
+                None => poll(&[own], patience)?,
+            };
+            if ready.get(1) == Some(&true) {
+                return Ok(false);
+            }
+            if ready.first() == Some(&true) {
+                return Ok(true);
+            }
+            self.see_that_it_answers()?;
+            patience = None;
+        }
+    }
+
+    /// Asks for what every daemon answers at once, over another connection.
+    fn see_that_it_answers(&self) -> Result<(), ClientError> {
+        if is_stopped(self.daemon_pid()?) {
+            return Err(self.silent()?);
+        }
+        // Of one that has left, or that somebody else has replaced, our own connection tells.
+        let Some(stream) = start::connect(&self.home)? else { return Ok(()) };
+        let mut other = Conn::new(stream);
+        match other.send(&self.caller, &Request::Status) {
+            Ok(()) if poll(&[(other.as_fd(), For::Read)], Some(answer_wait()))? == [true] => Ok(()),
+            Ok(()) | Err(Broken::Silent) => Err(self.silent()?),
+            Err(_) => Ok(()),
+        }
+    }
+
+    /// The daemon has the request, and has said nothing for too long.
+    fn silent(&self) -> Result<ClientError, ClientError> {
+        let open = self.asked.as_ref().map(|asked| &asked.request).filter(|request| leaves_traces(request));
+        Ok(silent(self.daemon_pid()?, open.map(name)))
     }
 
     fn send_asked(&mut self) -> Result<(), ClientError> {
@@ -203,7 +251,9 @@ impl Client {
             match self.conn.send(&self.caller, &asked.request) {
                 Ok(()) => return Ok(()),
                 Err(Broken::Error(error)) => return Err(error),
-                Err(_) => self.reconnect()?,
+                // It has not the whole of it, so it will not do it.
+                Err(Broken::Silent) => return Err(silent(self.daemon_pid()?, None)),
+                Err(Broken::BeforeSent | Broken::AfterSent) => self.reconnect()?,
             }
         }
     }

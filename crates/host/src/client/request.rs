@@ -52,3 +52,8 @@ pub(super) fn asked_once(request: &Request) -> Option<&'static str> {
         Request::Stop => Some("daemon stop"),
     }
 }
+
+/// Whether it makes a difference if this is done after its client has given it up.
+pub(super) fn leaves_traces(request: &Request) -> bool {
+    asked_once(request).is_some() && !matches!(request, Request::Changes { .. } | Request::Stop)
+}

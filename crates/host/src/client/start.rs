@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 use ringback_sys::watch::{For, poll};
 
 use super::error::ClientError;
+use super::silence::answer_wait;
 use crate::config::{Config, Confined};
 use crate::daemon::DaemonError;
 use crate::home::{Home, SOCKET_NAME};
@@ -60,7 +61,7 @@ fn own_program(exe: &Path) -> Option<PathBuf> {
 
 /// Connects; nothing if nobody listens.
 pub(super) fn connect(home: &Home) -> Result<Option<UnixStream>, ClientError> {
-    match ringback_sys::socket::connect(home.socket_dir(), SOCKET_NAME) {
+    match ringback_sys::socket::connect(home.socket_dir(), SOCKET_NAME, answer_wait()) {
         Ok(stream) => Ok(Some(stream)),
         Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused) => Ok(None),
         Err(source) if source.kind() == io::ErrorKind::NotADirectory => {

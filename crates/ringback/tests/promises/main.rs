@@ -37,6 +37,7 @@ mod bad_times;
 mod concurrency;
 mod crash_points;
 mod keeper_deaths;
+mod stopped;
 mod survive;
 mod upgrade;
 

@@ -37,18 +37,42 @@ pub(crate) fn kill(pid: Pid) {
     assert!(ended(&process, HANG), "{pid:?} outlived SIGKILL");
 }
 
-/// Stops a process that will be killed as it stands.
+/// Stops a process, and waits until it stands.
+#[track_caller]
 pub(crate) fn stop(pid: Pid) {
+    begin_stop(pid);
+    until("it is stopped", || is_stopped(pid));
+}
+
+/// Stops a process that somebody may let go on at once.
+#[track_caller]
+pub(crate) fn begin_stop(pid: Pid) {
+    send(pid, Signal::STOP);
+}
+
+/// Lets a stopped process go on.
+#[track_caller]
+pub(crate) fn go_on(pid: Pid) {
+    send(pid, Signal::CONT);
+}
+
+#[track_caller]
+fn send(pid: Pid, signal: Signal) {
     let process = pidfd_open(pid, PidfdFlags::empty()).expect("a process");
-    pidfd_send_signal(&process, Signal::STOP).expect("a stop");
+    pidfd_send_signal(&process, signal).expect("a signal");
+}
+
+/// Whether a process is stopped (proc(5): the first field after the last bracket).
+pub(crate) fn is_stopped(pid: Pid) -> bool {
+    let stat = fs::read_to_string(proc_file(pid, "stat")).unwrap_or_default();
+    stat.rsplit(')').next().is_some_and(|after| after.trim_start().starts_with('T'))
 }
 
 /// Does something while a process is stopped.
 pub(crate) fn while_stopped(pid: Pid, work: impl FnOnce()) {
-    let process = pidfd_open(pid, PidfdFlags::empty()).expect("a process");
-    pidfd_send_signal(&process, Signal::STOP).expect("a stop");
+    send(pid, Signal::STOP);
     work();
-    pidfd_send_signal(&process, Signal::CONT).expect("a continuation");
+    send(pid, Signal::CONT);
 }
 
 /// What a file of a process in `/proc` says.

@@ -338,7 +338,7 @@ mod tests {
     fn a_peer_is_read_through_its_connection() {
         let scratch = Scratch::new();
         let listener = socket::listen(scratch.path(), "s").unwrap();
-        let client = socket::connect(scratch.path(), "s").unwrap();
+        let client = socket::connect(scratch.path(), "s", std::time::Duration::from_secs(30)).unwrap();
         let (server, _) = listener.accept().unwrap();
         for end in [&client, &server] {
             let peer = socket::peer(end).unwrap();
