@@ -241,7 +241,7 @@ pub(crate) fn require_mode(fd: impl AsFd, mode: RawMode) -> io::Result<()> {
 }
 
 /// Whether a name is there and is a socket; nothing if there is no such name.
-pub(crate) fn is_socket(path: &Path) -> io::Result<Option<bool>> {
+pub fn is_socket(path: &Path) -> io::Result<Option<bool>> {
     match std::fs::symlink_metadata(path) {
         Ok(found) => Ok(Some(found.mode() & libc::S_IFMT == libc::S_IFSOCK)),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),

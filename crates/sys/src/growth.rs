@@ -1,4 +1,4 @@
-//! Which of many files have grown.
+//! Which of many files have grown, and whether a folder is still where it was and has what it had.
 
 use std::{
     io,
@@ -21,6 +21,8 @@ pub struct FilesWatch(OwnedFd);
 pub enum Changed {
     /// The file that was armed under this number. It has to be armed again to be told again.
     File(i32),
+    /// A name came into a watched folder or left it, or a watched folder was itself moved or removed.
+    Place,
     /// Some events were lost: any file may have changed.
     Any,
 }
@@ -34,6 +36,20 @@ impl FilesWatch {
     /// Watches the content of `path` for one change. Changes from before the call are not seen: arm first, then read.
     pub fn arm(&self, path: &Path) -> io::Result<i32> {
         Ok(inotify::add_watch(&self.0, path, inotify::WatchFlags::MODIFY | inotify::WatchFlags::ONESHOT)?)
+    }
+
+    /// Watches which names come into a folder and leave it, and whether the folder itself is moved or removed; each time.
+    pub fn names(&self, folder: &Path) -> io::Result<()> {
+        use inotify::WatchFlags as Flags;
+        let names = Flags::CREATE | Flags::DELETE | Flags::MOVED_FROM | Flags::MOVED_TO;
+        inotify::add_watch(&self.0, folder, names | Flags::MOVE_SELF | Flags::DELETE_SELF | Flags::ONLYDIR)?;
+        Ok(())
+    }
+
+    /// Watches whether a folder is moved, and everything in it with it.
+    pub fn moves(&self, folder: &Path) -> io::Result<()> {
+        inotify::add_watch(&self.0, folder, inotify::WatchFlags::MOVE_SELF | inotify::WatchFlags::ONLYDIR)?;
+        Ok(())
     }
 
     /// Watches that file no more.
@@ -53,7 +69,9 @@ impl FilesWatch {
                 Ok(event) if event.events().contains(inotify::ReadFlags::MODIFY) => {
                     changed.push(Changed::File(event.wd()));
                 }
-                Ok(_) => {}
+                // A watch that has ended says so.
+                Ok(event) if event.events().contains(inotify::ReadFlags::IGNORED) => {}
+                Ok(_) => changed.push(Changed::Place),
                 Err(rustix::io::Errno::AGAIN) => return Ok(changed),
                 Err(error) => return Err(error.into()),
             }
@@ -96,5 +114,26 @@ mod tests {
         files[0].write_all(b"unheard").unwrap();
         files[1].write_all(b"four").unwrap();
         assert_eq!(watch.read().unwrap(), [Changed::File(again)]);
+    }
+
+    #[test]
+    fn a_folder_tells_of_its_names_and_of_its_own_moves() {
+        let scratch = Scratch::new();
+        let [above, there] = ["above", "there"].map(|name| scratch.path().join(name));
+        let home = above.join("home");
+        std::fs::create_dir_all(&home).unwrap();
+        let watch = FilesWatch::new().unwrap();
+        watch.names(&home).unwrap();
+        watch.moves(&above).unwrap();
+        std::fs::write(home.join("file"), "x").unwrap();
+        assert_eq!(watch.read().unwrap(), [Changed::Place]);
+        std::fs::write(home.join("file"), "written, which is nobody's business").unwrap();
+        assert_eq!(watch.read().unwrap(), []);
+        std::fs::remove_file(home.join("file")).unwrap();
+        assert_eq!(watch.read().unwrap(), [Changed::Place]);
+        std::fs::rename(&above, &there).unwrap();
+        assert_eq!(watch.read().unwrap(), [Changed::Place]);
+        std::fs::rename(there.join("home"), scratch.path().join("alone")).unwrap();
+        assert_eq!(watch.read().unwrap(), [Changed::Place]);
     }
 }

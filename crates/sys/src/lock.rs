@@ -1,8 +1,15 @@
 //! Locks that the kernel gives back when their holder dies (flock(2)).
 
-use std::{fs::File, io, path::Path};
+use std::{
+    fs::{self, File},
+    io,
+    os::unix::fs::MetadataExt as _,
+    path::Path,
+};
 
 use rustix::fs::{FlockOperation, Mode, OFlags, flock, open};
+
+use crate::identity;
 
 /// Takes the lock for as long as `file` is open; false if somebody else has it.
 pub fn try_exclusive(file: &File) -> io::Result<bool> {
@@ -30,6 +37,25 @@ pub fn exclusive(file: &File) -> io::Result<()> {
 pub fn is_held(path: &Path) -> io::Result<bool> {
     let file = open(path, OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NONBLOCK, Mode::empty())?;
     Ok(!try_shared(file)?)
+}
+
+/// Which process holds the lock of this file, by the kernel's own list (`/proc/locks`, proc(5)); nothing where nobody does, or
+/// where it is not visible from here. The list names no device, so who is named must also have something in that folder open.
+pub fn holder(path: &Path) -> io::Result<Option<i32>> {
+    let inode = fs::symlink_metadata(path)?.ino();
+    let locks = fs::read_to_string("/proc/locks")?;
+    let folder = path.parent().unwrap_or(path);
+    Ok(locks.lines().filter_map(|line| flock_of(line, inode)).find(|pid| identity::holds_file_in(*pid, folder)))
+}
+
+/// The process of a line like `7: FLOCK  ADVISORY  WRITE 812 fe:00:5243 0 EOF`, if it holds the lock of this inode.
+fn flock_of(line: &str, inode: u64) -> Option<i32> {
+    let mut words = line.split_ascii_whitespace().skip(1);
+    // One that waits for it has an arrow before it.
+    let is_flock = words.next() == Some("FLOCK");
+    let pid = words.nth(2)?.parse().ok()?;
+    let of_inode = words.next()?.rsplit(':').next()?.parse() == Ok(inode);
+    (is_flock && of_inode).then_some(pid)
 }
 
 /// Takes the lock together with others who only look; false if somebody has it for himself.
@@ -79,8 +105,21 @@ mod tests {
         let mut said = [0; 5];
         io::Read::read_exact(child.stdout.as_mut().unwrap(), &mut said).unwrap();
         assert!(is_held(&path).unwrap());
+        let held_by = holder(&path).unwrap().unwrap();
+        assert!(fs::read(format!("/proc/{held_by}/cmdline")).unwrap().starts_with(b"flock\0"), "{held_by}");
         drop(child.stdin.take());
         child.wait().unwrap();
         exclusive(&file).unwrap();
+        drop(file);
+        assert_eq!(holder(&path).unwrap(), None);
+    }
+
+    #[test]
+    fn the_list_of_locks_is_read_by_its_words() {
+        let line = "7: FLOCK  ADVISORY  WRITE 812 fe:00:5243 0 EOF";
+        assert_eq!((flock_of(line, 5243), flock_of(line, 524)), (Some(812), None));
+        assert_eq!(flock_of("7: -> FLOCK  ADVISORY  WRITE 812 fe:00:5243 0 EOF", 5243), None);
+        assert_eq!(flock_of("8: POSIX  ADVISORY  READ 812 fe:00:5243 0 EOF", 5243), None);
+        assert_eq!(flock_of("", 5243), None);
     }
 }

@@ -30,6 +30,12 @@ pub enum ClientError {
         /// Why.
         source: io::Error,
     },
+    /// Something else has the name of the socket.
+    #[error("cannot reach the daemon: {} is not a socket", socket.display())]
+    InTheWay {
+        /// The name.
+        socket: PathBuf,
+    },
     /// The program that is to be the daemon cannot be found.
     #[error("cannot start the daemon: `ringback` is not on the PATH")]
     NoProgram,
@@ -78,6 +84,12 @@ pub enum ClientError {
         /// What was asked.
         what: &'static str,
     },
+    /// The home was moved or removed, and its daemon left.
+    #[error("the home is no longer at {}: it was moved or removed", home.display())]
+    HomeMoved {
+        /// Where it was.
+        home: PathBuf,
+    },
     /// The daemon leaves again and again.
     #[error("the daemon went away {tries} times in the middle of a request")]
     Unsteady {
@@ -112,7 +124,8 @@ impl ClientError {
             Self::Home(_) => "home",
             Self::Config(_) => "config",
             Self::NoDaemon { .. } => "no_daemon",
-            Self::Connect { .. } => "connect",
+            Self::HomeMoved { .. } => "home_moved",
+            Self::Connect { .. } | Self::InTheWay { .. } => "connect",
             Self::NoProgram | Self::Spawn { .. } | Self::Start { .. } => "daemon_start",
             Self::Confined { .. } => "confined",
             Self::DaemonConfined { .. } => "daemon_confined",
@@ -130,10 +143,12 @@ impl ClientError {
         let text = match self {
             Self::Home(error) => error.hint(),
             Self::Config(error) => error.hint(),
+            Self::HomeMoved { .. } => "set RINGBACK_HOME to where it is now; its tasks run on".to_owned(),
             Self::NoDaemon { .. } => "`ringback daemon run` starts one; so does `ringback run`".to_owned(),
             Self::Connect { source, .. } if source.kind() == io::ErrorKind::PermissionDenied => {
                 "is the home yours? `ringback doctor` looks".to_owned()
             }
+            Self::InTheWay { socket } => format!("move {} away, and ask again", socket.display()),
             Self::NoProgram => "put `ringback` on the PATH".to_owned(),
             Self::Start { log, .. } => format!("see {}, and run `ringback doctor`", log.display()),
             Self::Confined { .. } => {

@@ -264,6 +264,10 @@ impl Client {
         }
         let stream = match start::connect(&self.home)? {
             Some(stream) => stream,
+            // It was there when we first came; an empty one in its place would know nothing of what is asked.
+            None if !self.home.root().exists() => {
+                return Err(ClientError::HomeMoved { home: self.home.root().to_owned() });
+            }
             None if self.autostart => {
                 self.await_death();
                 start::connect_or_start(&self.home, &self.launcher)?

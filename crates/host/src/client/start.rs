@@ -8,10 +8,11 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
+use ringback_sys::growth::FilesWatch;
 use ringback_sys::watch::{For, poll};
 
 use super::error::ClientError;
-use super::silence::answer_wait;
+use super::silence::{answer_wait, silent};
 use crate::config::{Config, Confined};
 use crate::daemon::DaemonError;
 use crate::home::{Home, SOCKET_NAME};
@@ -20,6 +21,8 @@ use crate::home::{Home, SOCKET_NAME};
 const START_WAIT: Duration = Duration::from_mins(1);
 /// How many daemons one client starts: each of them may be killed, or find that an older one is not wholly gone.
 const LAUNCHES_MAX: u32 = 32;
+/// How long is waited between two of them for the socket of an older one, which makes another after it was taken away.
+const RELAUNCH_WAIT: Duration = Duration::from_millis(20);
 /// Longest last words that are read of a daemon that cannot start.
 const WORDS_BYTES_MAX: usize = 16 << 10;
 /// What a daemon says once it listens.
@@ -63,12 +66,22 @@ fn own_program(exe: &Path) -> Option<PathBuf> {
 pub(super) fn connect(home: &Home) -> Result<Option<UnixStream>, ClientError> {
     match ringback_sys::socket::connect(home.socket_dir(), SOCKET_NAME, answer_wait()) {
         Ok(stream) => Ok(Some(stream)),
-        Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused) => Ok(None),
+        Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused) => {
+            see_that_the_name_is_free(home)
+        }
         Err(source) if source.kind() == io::ErrorKind::NotADirectory => {
             home.prepare()?;
             Err(ClientError::Connect { socket: home.socket(), source })
         }
         Err(source) => Err(ClientError::Connect { socket: home.socket(), source }),
+    }
+}
+
+/// Nobody listens: whether somebody could.
+fn see_that_the_name_is_free(home: &Home) -> Result<Option<UnixStream>, ClientError> {
+    match ringback_sys::files::is_socket(&home.socket()) {
+        Ok(Some(false)) => Err(ClientError::InTheWay { socket: home.socket() }),
+        _ => Ok(None),
     }
 }
 
@@ -89,14 +102,33 @@ pub(super) fn connect_or_start(home: &Home, launcher: &Launcher) -> Result<UnixS
         return Ok(stream);
     }
     let program = launcher.find()?;
+    // Where the machine has no watch to give, it is only looked more often.
+    let names = FilesWatch::new().and_then(|watch| watch.names(home.root()).map(|()| watch)).ok();
     let mut words = String::new();
     for _ in 0..LAUNCHES_MAX {
         words = launch(home, &program)?;
         if let Some(stream) = connect(home)? {
             return Ok(stream);
         }
+        await_change(names.as_ref())?;
     }
-    Err(ClientError::Start { message: words, log: home.log() })
+    let holder = ringback_sys::lock::holder(&home.daemon_lock()).ok().flatten();
+    match holder.filter(|_| is_held_by_another(&words)) {
+        Some(pid) => Err(silent(pid, None)),
+        None => Err(ClientError::Start { message: words, log: home.log() }),
+    }
+}
+
+/// Somebody holds the home without listening: he is about to leave, of which nobody tells, or to listen again.
+fn await_change(names: Option<&FilesWatch>) -> Result<(), ClientError> {
+    let Some(names) = names else { return Ok(()) };
+    poll(&[(names.as_fd(), For::Read)], Some(RELAUNCH_WAIT))?;
+    names.read()?;
+    Ok(())
+}
+
+fn is_held_by_another(words: &str) -> bool {
+    words.starts_with(&DaemonError::AlreadyRunning.to_string())
 }
 
 fn refuse_if_confined() -> Result<(), ClientError> {
@@ -135,7 +167,7 @@ fn launch(home: &Home, program: &Path) -> Result<String, ClientError> {
     }
     // One that is killed lets go of its socket before its lock (the kernel closes the last opened file first), so for a
     // moment nobody listens and the lock is still held.
-    if message.starts_with(&DaemonError::AlreadyRunning.to_string()) {
+    if is_held_by_another(&message) {
         return Ok(message);
     }
     // It reads the same config as we do, and what is wrong there is mended there.

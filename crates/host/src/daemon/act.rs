@@ -138,6 +138,9 @@ impl Daemon {
 
     fn launch_failed(&mut self, id: TaskId, error: &io::Error) {
         self.troubles.note(&format!("launch the keeper of {id}"), error);
+        if self.has_lost_home() {
+            return;
+        }
         let errno = error.raw_os_error().unwrap_or(0);
         let why = match start_error(Step::Exec, errno) {
             StartError::Resources => StartError::Resources,

@@ -52,6 +52,9 @@ impl Daemon {
             self.take_time();
             self.close_round();
         }
+        if self.post.is_lost() {
+            return Err(DaemonError::Moved { home: self.home.root().to_owned() });
+        }
         self.drop_blank();
         // Those that still wait have their reports read while nobody serves.
         self.collect_now();
@@ -60,6 +63,9 @@ impl Daemon {
 
     /// Whether there is nothing left to say, or nobody who listens.
     fn has_left(&mut self) -> bool {
+        if self.post.is_lost() {
+            return true;
+        }
         if !self.leaving {
             return false;
         }
@@ -161,6 +167,7 @@ impl Daemon {
         if self.accept_at_ms.is_some_and(|at_ms| at_ms <= now_ms) {
             self.accept_all();
         }
+        self.post_due(now_ms);
         self.watch_due(now_ms);
         self.reports_due(now_ms);
         self.outbox_due();
@@ -185,6 +192,7 @@ impl Daemon {
             self.leave_at_ms,
             self.connections.next_due(),
             self.accept_at_ms,
+            self.post.next_due(),
             self.sweep.next_due(),
             retry,
             watches,
@@ -235,6 +243,9 @@ impl Daemon {
 
     /// A keeper is gone and left no record that can be read.
     fn lose(&mut self, id: TaskId) {
+        if self.has_lost_home() {
+            return;
+        }
         let there = std::fs::symlink_metadata(self.dir(id).join(super::folder::STATE)).is_ok();
         let found = ringback_core::board::found(true, false, there, None);
         let effects = self.board.step(id, found);

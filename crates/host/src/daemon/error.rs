@@ -1,6 +1,7 @@
 //! Why a daemon cannot start or go on.
 
 use std::io;
+use std::path::PathBuf;
 
 use crate::home::HomeError;
 use crate::store::StoreError;
@@ -30,6 +31,12 @@ pub enum DaemonError {
     /// The socket cannot be opened.
     #[error("cannot listen on the socket of this home")]
     Listen(#[source] io::Error),
+    /// The home was moved or removed while we served it.
+    #[error("the home is no longer at {}: it was moved or removed", home.display())]
+    Moved {
+        /// Where it was.
+        home: PathBuf,
+    },
     /// The machine refused something else.
     #[error("cannot {act}")]
     Machine {
@@ -44,6 +51,7 @@ impl DaemonError {
     /// What can be done next.
     pub fn hint(&self) -> Option<String> {
         match self {
+            Self::Moved { .. } => Some("set RINGBACK_HOME to where it is now; its tasks run on".into()),
             Self::AlreadyRunning => Some("`ringback daemon status` shows it".into()),
             Self::Confined { .. } => {
                 Some("start it outside of the sandbox, or set `confined = \"allow\"` in the config".into())

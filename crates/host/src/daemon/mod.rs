@@ -24,6 +24,7 @@ mod outbox;
 mod pack;
 mod pattern;
 mod places;
+mod post;
 mod prune;
 mod report;
 mod report_pipe;
@@ -72,6 +73,7 @@ use inherited::{Inherited, Kept};
 use live::{Live, Orphans};
 use outbox::Outbox;
 use places::Places;
+use post::Post;
 use prune::Prunes;
 use report::Usual;
 use report_pipe::ReportPipes;
@@ -110,8 +112,9 @@ struct Daemon {
     outbox: Outbox,
     /// Reads the report files of ended tasks.
     collector: Collector,
-    /// Tells which of their outputs have grown.
+    /// Tells which of their outputs have grown, and what becomes of the home.
     outputs: FilesWatch,
+    post: Post,
     /// What is to be written to stdins.
     feeds: Feeds,
     /// The folder of the next task.
@@ -161,7 +164,7 @@ enum Source {
     News,
     /// A signal arrived.
     Signals,
-    /// The output of a watched task has grown.
+    /// The output of a watched task has grown, or something has happened to the home.
     Outputs,
     /// The keeper of this task is gone.
     Keeper(TaskId),

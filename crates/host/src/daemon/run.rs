@@ -12,12 +12,13 @@ use serde_bytes::ByteBuf;
 use super::Daemon;
 use super::ask::check_session;
 use super::crash::crash_point;
-use super::error::{fault, store_fault};
+use super::error::{DaemonError, fault, store_fault};
 use super::folder::{self, Private};
 use super::hold_back;
 use super::live::Live;
 use super::pattern::Patterns;
 use super::tell::{Say, Tell};
+use crate::home::Home;
 use crate::store::{Asked, Row, StoredCommand, StoredWatch};
 use crate::wire::{Caller, Command, Fault, RunRequest};
 
@@ -143,7 +144,8 @@ impl Daemon {
             self.take_blank();
             match prepared {
                 Ok(()) => return Ok(()),
-                Err(_) if was_blank => live.row.id = self.new_id()?,
+                Err(_) if was_blank && !self.has_lost_home() => live.row.id = self.new_id()?,
+                Err(_) if self.has_lost_home() => return Err(moved_fault(&self.home)),
                 Err(error) => {
                     let _ = folder::delete(&dir);
                     return Err(folder_fault(&error));
@@ -309,6 +311,11 @@ fn word<T: Default>(what: &str, text: &str, parse: fn(&str) -> Option<T>, words:
         let hint = format!("--{what} is one of {}", words.join(", "));
         fault("bad_word", format!("{text:?} is not a value of --{what}"), hint)
     })
+}
+
+fn moved_fault(home: &Home) -> Fault {
+    let moved = DaemonError::Moved { home: home.root().to_owned() };
+    Fault { code: "home_moved".into(), message: moved.to_string(), hint: moved.hint() }
 }
 
 fn folder_fault(error: &io::Error) -> Fault {

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File};
 use std::io;
+use std::os::fd::AsRawFd as _;
 
 use mio::unix::SourceFd;
 use mio::{Interest, Poll};
@@ -22,6 +23,7 @@ use super::inherited::Inherited;
 use super::live::Orphans;
 use super::outbox::Outbox;
 use super::places::Places;
+use super::post::Post;
 use super::prune::Prunes;
 use super::round::Round;
 use super::serve::open_spare;
@@ -54,16 +56,22 @@ pub fn run(home: &Home, config: Config, ready: impl FnOnce()) -> Result<(), Daem
     // The leader of a process group cannot make a session; then it has one of its own already, or a shell's.
     let _ = process::set_own_session();
     refuse_confined(&config)?;
-    let _lock = own(home)?;
+    let lock = own(home)?;
     crash_point("daemon.after-lock");
-    let mut daemon = Daemon::new(home, config)?;
+    let mut daemon = Daemon::new(home, config, &lock)?;
     daemon.adopt_all()?;
     crash_point("daemon.after-adopt");
     daemon.listen()?;
     crash_point("daemon.after-listen");
     ready();
     let ended = daemon.drive();
-    let _ = fs::remove_file(home.socket());
+    if daemon.has_socket() {
+        let _ = fs::remove_file(home.socket());
+    }
+    if daemon.has_lost_home() {
+        // SQLite removes files by their names when it closes, and there may be another home of this name already.
+        std::mem::forget(daemon);
+    }
     ended
 }
 
@@ -110,7 +118,7 @@ fn cgroups(home: &Home, wanted: Cgroup) -> Result<Cgroups, String> {
 }
 
 impl Daemon {
-    fn new(home: &Home, config: Config) -> Result<Self, DaemonError> {
+    fn new(home: &Home, config: Config, lock: &File) -> Result<Self, DaemonError> {
         signals::block_all().map_err(machine("block signals"))?;
         let signals =
             SignalFd::block_and_open(&[SIGCHLD, SIGTERM, SIGINT, SIGHUP]).map_err(machine("receive signals"))?;
@@ -149,6 +157,7 @@ impl Daemon {
             outbox: Outbox::default(),
             collector: Collector::default(),
             outputs: FilesWatch::new().map_err(machine("watch files"))?,
+            post: Post::new(lock).map_err(machine("look at the lock of this home"))?,
             feeds: Feeds::default(),
             blank: super::blank::Blank::default(),
             sweep: Sweep::default(),
@@ -170,24 +179,35 @@ impl Daemon {
             leaving: false,
             leave_at_ms: None,
         };
-        let [news, signals, outputs] = [Source::News, Source::Signals, Source::Outputs].map(|it| daemon.token(it));
-        let registry = daemon.poll.registry();
-        let fd = std::os::fd::AsRawFd::as_raw_fd(&daemon.news);
-        registry.register(&mut SourceFd(&fd), news, Interest::READABLE).map_err(machine("watch the news"))?;
-        let fd = std::os::fd::AsRawFd::as_raw_fd(&daemon.signals);
-        registry.register(&mut SourceFd(&fd), signals, Interest::READABLE).map_err(machine("watch signals"))?;
-        let fd = std::os::fd::AsRawFd::as_raw_fd(&daemon.outputs);
-        registry.register(&mut SourceFd(&fd), outputs, Interest::READABLE).map_err(machine("watch files"))?;
+        daemon.watch_sources()?;
+        daemon.watch_home();
         Ok(daemon)
     }
 
-    fn listen(&mut self) -> Result<(), DaemonError> {
+    /// Has the loop woken by what does not come and go with tasks and clients.
+    fn watch_sources(&mut self) -> Result<(), DaemonError> {
+        let wakers = [
+            (self.news.as_raw_fd(), Source::News, "watch the news"),
+            (self.signals.as_raw_fd(), Source::Signals, "watch signals"),
+            (self.outputs.as_raw_fd(), Source::Outputs, "watch files"),
+        ];
+        for (fd, source, act) in wakers {
+            let token = self.token(source);
+            self.poll.registry().register(&mut SourceFd(&fd), token, Interest::READABLE).map_err(machine(act))?;
+        }
+        Ok(())
+    }
+
+    /// Opens the socket of this home, and lets go of the one before, if there was one.
+    pub(super) fn listen(&mut self) -> Result<(), DaemonError> {
         let listener = socket::listen(self.home.socket_dir(), SOCKET_NAME).map_err(DaemonError::Listen)?;
         listener.set_nonblocking(true).map_err(DaemonError::Listen)?;
         let mut listener = mio::net::UnixListener::from_std(listener);
+        self.sources.retain(|_, source| *source != Source::Listener);
         let token = self.token(Source::Listener);
         self.poll.registry().register(&mut listener, token, Interest::READABLE).map_err(DaemonError::Listen)?;
         self.connections.listener = Some(listener);
+        self.post.listens_at(&self.home.socket());
         Ok(())
     }
 }

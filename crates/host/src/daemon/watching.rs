@@ -270,7 +270,14 @@ impl Daemon {
         for one in changed {
             let ids: Vec<TaskId> = match one {
                 Changed::File(number) => self.watches.armed.remove(&number).into_iter().collect(),
-                Changed::Any => std::mem::take(&mut self.watches.armed).into_values().collect(),
+                Changed::Any => {
+                    self.look_at_home();
+                    std::mem::take(&mut self.watches.armed).into_values().collect()
+                }
+                Changed::Place => {
+                    self.look_at_home();
+                    Vec::new()
+                }
             };
             for id in ids {
                 self.watches.grew(id, now_ms);

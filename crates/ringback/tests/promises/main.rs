@@ -36,6 +36,7 @@ mod bad_times;
 
 mod concurrency;
 mod crash_points;
+mod home_moves;
 mod keeper_deaths;
 mod stopped;
 mod survive;

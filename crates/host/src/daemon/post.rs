@@ -1,0 +1,129 @@
+//! Sees that the home is still the one that this daemon serves: a socket that somebody took away is made again, and a home
+//! that was moved or removed is left. Who comes to where it is now starts a daemon there, which finds everything.
+
+use std::fs;
+use std::io;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::Path;
+
+use ringback_sys::process;
+
+use super::Daemon;
+use super::error::DaemonError;
+
+/// How long after its socket has gone a daemon makes another, milliseconds: who removes a whole home may begin with it.
+const LISTEN_AGAIN_MS: u64 = 100;
+/// When that is tried again if the machine refuses, milliseconds.
+const LISTEN_RETRY_MS: u64 = 1_000;
+
+/// Which file a name means: device and inode.
+type Inode = (u64, u64);
+
+/// What this daemon has to find in its home.
+pub(super) struct Post {
+    /// The lock that it holds.
+    lock: Inode,
+    /// The socket that it listens at.
+    socket: Option<Inode>,
+    /// When another socket is made, by the monotonic clock.
+    listen_at_ms: Option<u64>,
+    /// The home is no longer here.
+    lost: bool,
+}
+
+impl Post {
+    /// Of a daemon that holds this lock and does not listen yet.
+    pub(super) fn new(lock: &fs::File) -> io::Result<Self> {
+        Ok(Self { lock: inode(&lock.metadata()?), socket: None, listen_at_ms: None, lost: false })
+    }
+
+    /// When the home is looked at next without being asked to.
+    pub(super) fn next_due(&self) -> Option<u64> {
+        self.listen_at_ms
+    }
+
+    /// Whether the home was seen to be no longer here.
+    pub(super) fn is_lost(&self) -> bool {
+        self.lost
+    }
+
+    /// We listen at the socket that has this name now.
+    pub(super) fn listens_at(&mut self, socket: &Path) {
+        self.socket = found(socket);
+        self.listen_at_ms = None;
+    }
+}
+
+fn inode(meta: &fs::Metadata) -> Inode {
+    (meta.dev(), meta.ino())
+}
+
+fn found(path: &Path) -> Option<Inode> {
+    fs::symlink_metadata(path).ok().map(|meta| inode(&meta))
+}
+
+impl Daemon {
+    /// Watches the home, and what it is in. Where the machine has no watch to give, only what fails is noticed.
+    pub(super) fn watch_home(&mut self) {
+        let root = self.home.root();
+        if let Err(error) = self.outputs.names(root) {
+            self.troubles.note("watch the home", &error);
+        }
+        for above in root.ancestors().skip(1) {
+            // One that we may not read is moved by others.
+            let _ = self.outputs.moves(above);
+        }
+    }
+
+    /// Something has changed in the home, or it was moved.
+    pub(super) fn look_at_home(&mut self) {
+        if self.has_lost_home() {
+            return;
+        }
+        if self.has_socket() {
+            self.post.listen_at_ms = None;
+        } else {
+            self.post.listen_at_ms.get_or_insert(process::monotonic_ms() + LISTEN_AGAIN_MS);
+        }
+    }
+
+    /// Whether the home is no longer where it was; then this daemon leaves. To be asked before anything is concluded from a
+    /// file that is not there.
+    pub(super) fn has_lost_home(&mut self) -> bool {
+        if !self.post.lost && found(&self.home.daemon_lock()) != Some(self.post.lock) {
+            self.post.lost = true;
+            self.troubles.note("serve this home", &DaemonError::Moved { home: self.home.root().to_owned() });
+        }
+        self.post.lost
+    }
+
+    /// Whether the name of the socket is still that of ours.
+    pub(super) fn has_socket(&self) -> bool {
+        self.post.socket.is_some() && found(&self.home.socket()) == self.post.socket
+    }
+
+    /// Makes another socket, if it is time to.
+    pub(super) fn post_due(&mut self, now_ms: u64) {
+        if self.post.listen_at_ms.is_none_or(|at_ms| at_ms > now_ms) {
+            return;
+        }
+        self.post.listen_at_ms = None;
+        if self.has_lost_home() || self.has_socket() {
+            return;
+        }
+        // Those who came through the old one are served.
+        self.accept_all();
+        if let Err(error) = self.listen() {
+            self.troubles.note("listen again", &error_text(&error));
+            // Of what is in the way we are told when it goes.
+            let in_the_way =
+                matches!(&error, DaemonError::Listen(cause) if cause.kind() == io::ErrorKind::AlreadyExists);
+            self.post.listen_at_ms = (!in_the_way).then_some(now_ms + LISTEN_RETRY_MS);
+        }
+    }
+}
+
+fn error_text(error: &DaemonError) -> String {
+    let cause = std::error::Error::source(error).map(|cause| format!(": {cause}")).unwrap_or_default();
+    format!("{error}{cause}")
+}

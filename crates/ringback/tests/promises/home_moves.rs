@@ -1,0 +1,167 @@
+//! What somebody does to the home under a living daemon: its socket taken away, the whole of it moved or removed.
+
+use std::fs;
+use std::os::unix::net::UnixListener;
+use std::path::Path;
+
+use ringback_host::wire::{Reply, Request, Until};
+
+use crate::support::{MINE, World, about, finish, id_of, machine, wire};
+
+/// A task that waits for its FIFO and ends with 3, and the daemon that serves it.
+fn serving(world: &World) -> (String, crate::support::Fifo, machine::Pid) {
+    let [up, go] = ["up", "go"].map(|name| world.fifo(name));
+    let id = world.sh(&format!("echo up > {}; read x < {}; echo done; exit 3", up.word(), go.word()));
+    up.line();
+    (id, go, world.daemon().expect("a daemon"))
+}
+
+#[test]
+fn a_socket_that_is_taken_away_is_made_again_by_the_same_daemon() {
+    let world = World::new();
+    let (id, go, daemon) = serving(&world);
+    let socket = world.home().join("daemon.sock");
+    let mut waiting = wire::connect(&world);
+    wire::say(
+        &mut waiting,
+        &wire::call(Request::Wait { ids: vec![id.clone()], any: false, timeout_ms: None, until: Until::End }),
+    );
+    let taken: [&dyn Fn(); 3] = [
+        &|| fs::remove_file(&socket).unwrap(),
+        &|| fs::rename(&socket, world.home().join("elsewhere")).unwrap(),
+        // Somebody else's, who has died.
+        &|| {
+            let other = world.home().join("other");
+            drop(UnixListener::bind(&other).unwrap());
+            fs::rename(&other, &socket).unwrap();
+        },
+    ];
+    for take in taken {
+        take();
+        // This client may come before there is another one.
+        assert_eq!(world.show(&id)["state"], "running");
+        assert_eq!(world.daemon(), Some(daemon), "a second daemon");
+    }
+    go.release(1);
+    assert_eq!(world.end(&id)["exit_code"], 3);
+    let answer = wire::hear(&mut waiting).expect("who was connected is answered").reply;
+    assert!(matches!(&answer, Reply::Tasks { tasks, .. } if tasks[0].exit_code == Some(3)), "{answer:?}");
+    assert_eq!(about(&world.inbox(MINE), &id).len(), 1);
+}
+
+#[test]
+fn what_has_the_name_of_the_socket_and_is_none_is_named_and_left_alone() {
+    let world = World::new();
+    let (id, go, daemon) = serving(&world);
+    let socket = world.home().join("daemon.sock");
+    fs::write(world.home().join("letter"), "precious").unwrap();
+    fs::rename(world.home().join("letter"), &socket).unwrap();
+    let said = world.rb(&["ps"]);
+    assert_eq!(said.code, Some(125), "{said:?}");
+    assert!(said.err.contains("daemon.sock is not a socket") && said.err.contains("move"), "{said:?}");
+    assert_eq!(fs::read(&socket).unwrap(), b"precious");
+    fs::remove_file(&socket).unwrap();
+    machine::until_there(&socket);
+    assert_eq!((world.show(&id)["state"].as_str(), world.daemon()), (Some("running"), Some(daemon)));
+    go.release(1);
+    assert_eq!(world.end(&id)["exit_code"], 3);
+}
+
+#[test]
+fn a_daemon_that_is_stopped_and_has_lost_its_socket_is_still_named() {
+    let world = World::new();
+    let (id, go, daemon) = serving(&world);
+    machine::stop(daemon);
+    fs::remove_file(world.home().join("daemon.sock")).unwrap();
+    let said = world.rb(&["ps"]);
+    let pid = daemon.as_raw_nonzero();
+    assert!(said.err.contains(&format!("the daemon (pid {pid}) does not answer: it is stopped")), "{said:?}");
+    assert!(said.err.contains(&format!("kill -CONT {pid}")), "{said:?}");
+    machine::go_on(daemon);
+    go.release(1);
+    assert_eq!((world.end(&id)["exit_code"].as_i64(), world.daemon()), (Some(3), Some(daemon)));
+}
+
+/// Moves what is at `from`, of which `old` has its home, to where `new` has its home, while a task runs; what the daemon does
+/// in between is up to `meanwhile`.
+fn check_move(old: &World, new: &World, from: &Path, to: &Path, meanwhile: impl FnOnce(machine::Pid, &str)) {
+    let (id, go, daemon) = serving(old);
+    let ended = old.sh("echo before; exit 4");
+    old.end(&ended);
+    let waiting = old.onlooker(&["wait", &id]).spawn().unwrap();
+    machine::stop(daemon);
+    fs::rename(from, to).unwrap();
+    meanwhile(daemon, &id);
+    machine::go_on(daemon);
+    machine::until_gone(daemon);
+    let waited = finish(waiting);
+    assert_eq!(waited.code, Some(125), "{waited:?}");
+
+    let task = new.show(&id);
+    assert_eq!(task["state"], "running", "{task:#}");
+    assert!(task["output"]["path"].as_str().unwrap().starts_with(new.home().to_str().unwrap()), "{task:#}");
+    assert_ne!(new.daemon(), Some(daemon));
+    go.release(1);
+    assert_eq!(new.end(&id)["exit_code"], 3);
+    assert_eq!((new.output(&id), new.output(&ended)), (b"done\n".to_vec(), b"before\n".to_vec()));
+    for id in [&id, &ended] {
+        assert_eq!(about(&new.inbox(MINE), id).len(), 1);
+    }
+    let next = new.sh("exit 5");
+    assert_eq!(new.end(&next)["exit_code"], 5);
+
+    // At the old place there is another home now, which knows nothing of that.
+    let said = old.look(&["show", &id]);
+    assert!(said.code == Some(125) && said.err.contains("no task has the id"), "{said:?}");
+    let here = id_of(&old.rb(&["run", "--", "true"]).ok());
+    assert_eq!(old.end(&here)["exit_code"], 0);
+    assert_eq!(new.show(&id)["exit_code"], 3, "each has a daemon of its own");
+    assert_ne!(old.daemon(), new.daemon());
+}
+
+#[test]
+fn a_home_that_is_moved_takes_its_tasks_along() {
+    let (old, new) = (World::new(), World::new());
+    let (from, to) = (old.home().to_owned(), new.home().to_owned());
+    check_move(&old, &new, &from, &to, |_, _| ());
+}
+
+#[test]
+fn a_home_whose_folder_is_moved_takes_its_tasks_along() {
+    let below = || {
+        let dir = tempfile::Builder::new().prefix("rb").tempdir().unwrap();
+        let home = dir.path().join("above/h");
+        World::with_home(dir, home)
+    };
+    let (old, new) = (below(), below());
+    let above = |world: &World| world.home().parent().unwrap().to_owned();
+    check_move(&old, &new, &above(&old), &above(&new), |_, _| ());
+}
+
+#[test]
+fn a_keeper_that_dies_while_the_home_is_moved_loses_nothing() {
+    let (old, new) = (World::new(), World::new());
+    let (id, go, daemon) = serving(&old);
+    let keeper = old.keeper(&id).expect("a keeper");
+    machine::stop(daemon);
+    fs::rename(old.home(), new.home()).unwrap();
+    machine::kill(keeper);
+    machine::go_on(daemon);
+    machine::until_gone(daemon);
+    let task = new.show(&id);
+    assert_eq!(task["state"], "running", "{task:#}");
+    assert_eq!(new.kill(&id)["state"], "killed");
+    drop(go);
+}
+
+#[test]
+fn a_daemon_whose_home_is_removed_leaves() {
+    let world = World::new();
+    world.end(&world.sh("exit 4"));
+    let daemon = world.daemon().expect("a daemon");
+    // What is left of it may go while the daemon looks; nothing of it is made again.
+    fs::remove_dir_all(world.home()).unwrap();
+    machine::until_gone(daemon);
+    assert!(!world.home().exists());
+    assert_eq!(world.end(&world.sh("exit 6"))["exit_code"], 6);
+}
