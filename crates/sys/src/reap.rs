@@ -14,17 +14,25 @@ pub fn become_subreaper() -> io::Result<()> {
 ///
 /// Until [`take_in`] the pid is given to nobody else, so what is asked of `/proc` is about this child.
 pub fn dead_child() -> io::Result<Option<i32>> {
+    look_for_child(libc::WEXITED | libc::WNOWAIT)
+}
+
+/// The pid of one child that was stopped (SIGSTOP) since this was last asked; each stop is told once.
+pub fn stopped_child() -> io::Result<Option<i32>> {
+    look_for_child(libc::WSTOPPED)
+}
+
+fn look_for_child(what: libc::c_int) -> io::Result<Option<i32>> {
     // SAFETY: all zeros are a valid `siginfo_t`.
     let mut info: libc::siginfo_t = unsafe { std::mem::zeroed() };
-    let look = libc::WEXITED | libc::WNOHANG | libc::WNOWAIT;
     // SAFETY: `info` is valid for the write.
-    if unsafe { libc::waitid(libc::P_ALL, 0, &raw mut info, look) } == -1 {
+    if unsafe { libc::waitid(libc::P_ALL, 0, &raw mut info, what | libc::WNOHANG) } == -1 {
         return match io::Error::last_os_error() {
             error if error.raw_os_error() == Some(libc::ECHILD) => Ok(None),
             error => Err(error),
         };
     }
-    // SAFETY: waitid(2) leaves the pid 0 where nobody is dead, and fills it in otherwise.
+    // SAFETY: waitid(2) leaves the pid 0 where there is none, and fills it in otherwise.
     let pid = unsafe { info.si_pid() };
     Ok((pid != 0).then_some(pid))
 }

@@ -80,6 +80,7 @@ impl Daemon {
             Some(Source::Client) => self.serve(token, writable, closed),
             Some(Source::News) => self.take_news(),
             Some(Source::Keeper(id)) => self.round.keeper_gone(id),
+            Some(Source::Main(id)) => self.main_ended(id),
             Some(Source::Watched) => self.watched_exit(token),
             Some(Source::Stdin) => self.feed_more(token),
             Some(Source::Reports(id)) => self.reports.came(id),
@@ -92,7 +93,10 @@ impl Daemon {
     fn take_signals(&mut self) {
         loop {
             match self.signals.read() {
-                Ok(Some(SIGCHLD)) => self.reap_all(),
+                Ok(Some(SIGCHLD)) => {
+                    self.reap_all();
+                    self.look_at_stopped();
+                }
                 Ok(Some(_)) => self.leaving = true,
                 Ok(None) => return,
                 Err(error) => return self.troubles.note("read signals", &error),

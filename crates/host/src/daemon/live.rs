@@ -11,6 +11,7 @@ use ringback_core::spec::{IfRunning, Lease};
 use ringback_core::task::Sight;
 use ringback_sys::form::record::{Phase, Record, Who, Witness};
 use ringback_sys::pidfd::PidFd;
+use ringback_sys::signals::SIGCONT;
 use ringback_sys::{files, identity, reap, task_files};
 
 use super::{Daemon, Source, folder, sight};
@@ -23,7 +24,7 @@ pub(super) struct Live {
     /// Its keeper.
     pub keeper: Option<Held>,
     /// The main process: a second witness of its end, should the keeper be killed.
-    pub main: Option<PidFd>,
+    pub main: Option<Held>,
     /// Readers of its pipes that never read: they keep what is in the pipe should the keeper be killed.
     pub idle: Vec<File>,
     /// The master of its terminal: as long as anybody has it open, the terminal is not hung up.
@@ -46,7 +47,7 @@ pub(super) struct Live {
     pub reported_ms: Option<u64>,
 }
 
-/// A keeper that the loop watches.
+/// A keeper, or the main process that it keeps, which the loop watches.
 pub(super) struct Held {
     /// The process.
     pub process: PidFd,
@@ -162,24 +163,35 @@ impl Daemon {
 
     /// Takes hold of a keeper, and of what may outlive it.
     pub(super) fn hold(&mut self, id: TaskId, process: PidFd) {
-        let token = self.token(Source::Keeper(id));
+        let held = self.watch_end(process, Source::Keeper(id), id);
+        self.hold_pipes(id);
+        if let Some(live) = self.lives.get_mut(&id) {
+            live.keeper = Some(held);
+        }
+    }
+
+    /// Has the loop woken by the end of a process.
+    fn watch_end(&mut self, process: PidFd, source: Source, id: TaskId) -> Held {
+        let token = self.token(source);
         let fd = std::os::fd::AsRawFd::as_raw_fd(&process);
         let added = self.poll.registry().register(&mut mio::unix::SourceFd(&fd), token, mio::Interest::READABLE);
         if let Err(error) = added {
-            self.troubles.note(&format!("watch the keeper of {id}"), &error);
+            self.troubles.note(&format!("watch the processes of {id}"), &error);
         }
-        self.hold_pipes(id);
-        if let Some(live) = self.lives.get_mut(&id) {
-            live.keeper = Some(Held { process, token });
-        }
+        Held { process, token }
+    }
+
+    fn watch_no_more(&mut self, held: &Held) {
+        self.sources.remove(&held.token);
+        let fd = std::os::fd::AsRawFd::as_raw_fd(&held.process);
+        let _ = self.poll.registry().deregister(&mut mio::unix::SourceFd(&fd));
     }
 
     /// Lets go of a keeper that is gone.
     pub(super) fn let_go(&mut self, id: TaskId) {
-        let Some(held) = self.lives.get_mut(&id).and_then(|live| live.keeper.take()) else { return };
-        self.sources.remove(&held.token);
-        let fd = std::os::fd::AsRawFd::as_raw_fd(&held.process);
-        let _ = self.poll.registry().deregister(&mut mio::unix::SourceFd(&fd));
+        if let Some(held) = self.lives.get_mut(&id).and_then(|live| live.keeper.take()) {
+            self.watch_no_more(&held);
+        }
     }
 
     /// Takes hold of whoever the record names and we do not hold yet.
@@ -208,9 +220,40 @@ impl Daemon {
         let room = self.has_room();
         let Some(live) = self.lives.get_mut(&id).filter(|_| main.pid > 0) else { return };
         live.main_who = main;
-        if room && live.main.is_none() {
-            live.main = PidFd::open(main).ok();
-            self.witnesses += usize::from(live.main.is_some());
+        if !room || live.main.is_some() {
+            return;
+        }
+        let Ok(process) = PidFd::open(main) else { return };
+        self.witnesses += 1;
+        let held = self.watch_end(process, Source::Main(id), id);
+        if let Some(live) = self.lives.get_mut(&id) {
+            live.main = Some(held);
+        }
+    }
+
+    /// The main process has ended. Its keeper records how, and tells; one that somebody has stopped (SIGSTOP) is made to go
+    /// on, which means nothing to one that runs.
+    pub(super) fn main_ended(&mut self, id: TaskId) {
+        let Some(live) = self.lives.get(&id) else { return };
+        if let Some(main) = &live.main {
+            self.sources.remove(&main.token);
+        }
+        // One that is gone needs nothing, and its own end is told.
+        if let Some(keeper) = &live.keeper {
+            let _ = keeper.process.signal(SIGCONT);
+        }
+    }
+
+    /// Somebody has stopped children of ours. A keeper that has not said yet whom it keeps may never come to it, so its record is
+    /// looked at; and one that keeps nobody yet is made to go on, since no end of a command will come.
+    pub(super) fn look_at_stopped(&mut self) {
+        while let Ok(Some(pid)) = reap::stopped_child() {
+            let Some(id) = self.keepers.get(&pid).map(|kept| kept.task) else { continue };
+            self.round.news(id);
+            let keeps = self.record(id).is_some_and(|record| record.main.pid > 0);
+            if let Some(keeper) = self.lives.get(&id).and_then(|live| live.keeper.as_ref()).filter(|_| !keeps) {
+                let _ = keeper.process.signal(SIGCONT);
+            }
         }
     }
 
@@ -255,6 +298,9 @@ impl Daemon {
         self.let_go(id);
         if let Some(live) = self.lives.remove(&id) {
             self.witnesses -= live.idle.len() + usize::from(live.main.is_some());
+            if let Some(main) = &live.main {
+                self.watch_no_more(main);
+            }
         }
     }
 
@@ -264,7 +310,7 @@ impl Daemon {
             return Some(status);
         }
         let held = self.lives.get(&id)?.main.as_ref()?;
-        held.exit_status().ok().flatten().or_else(|| reap::zombie_status(record.main))
+        held.process.exit_status().ok().flatten().or_else(|| reap::zombie_status(record.main))
     }
 
     /// Whether a keeper of this task lives, whoever started it.

@@ -168,6 +168,8 @@ enum Source {
     Outputs,
     /// The keeper of this task is gone.
     Keeper(TaskId),
+    /// The main process of this task has ended.
+    Main(TaskId),
     /// A process whose exit ends a session is gone.
     Watched,
     /// The stdin of a task can take more.

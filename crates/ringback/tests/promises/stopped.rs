@@ -1,6 +1,6 @@
 //! Processes of ringback that somebody has stopped (SIGSTOP): nobody waits in silence, and nothing is lost by it.
 
-use crate::support::{Said, World, finish, machine};
+use crate::support::{MINE, Pid, Said, World, about, finish, machine};
 
 /// How long clients of these tests bear a silent daemon, milliseconds.
 const PATIENCE_MS: &str = "200";
@@ -70,4 +70,71 @@ fn a_wait_lasts_as_long_as_it_should_however_short_the_patience_is() {
     let said = impatient(&world, &["inbox", "--wait", "1s"]);
     assert_eq!(said.code, Some(0), "{said:?}");
     world.kill(&id);
+}
+
+#[test]
+fn a_keeper_that_is_stopped_goes_on_when_its_command_has_ended() {
+    for (world, _) in World::of_each_layer() {
+        let [up, go] = ["up", "go"].map(|name| world.fifo(name));
+        let id = world.sh(&format!("echo up > {}; read x < {}; echo late; exit 7", up.word(), go.word()));
+        up.line();
+        machine::stop(world.keeper(&id).expect("a keeper"));
+        go.release(1);
+        let task = world.end(&id);
+        assert_eq!((task["state"].as_str(), task["exit_code"].as_i64()), (Some("exited"), Some(7)), "{task:#}");
+        assert_eq!(world.output(&id), b"late\n");
+        assert_eq!(about(&world.inbox(MINE), &id).len(), 1);
+    }
+}
+
+#[test]
+fn a_keeper_that_is_stopped_before_it_has_said_anything_loses_no_end() {
+    let world = World::new();
+    let go = world.fifo("go");
+    for _ in 0..12 {
+        let id = world.sh(&format!("read x < {}; exit 7", go.word()));
+        // The id is told before there is a keeper.
+        machine::until("there is a keeper", || world.keeper(&id).is_some());
+        machine::begin_stop(world.keeper(&id).expect("a keeper"));
+        go.release(1);
+        let task = world.end(&id);
+        assert_eq!((task["state"].as_str(), task["exit_code"].as_i64()), (Some("exited"), Some(7)), "{task:#}");
+    }
+}
+
+#[test]
+fn a_new_daemon_finds_a_stopped_keeper_whose_command_has_ended_meanwhile() {
+    let world = World::new();
+    let [up, go] = ["up", "go"].map(|name| world.fifo(name));
+    let id = world.sh(&format!("echo $$ > {}; read x < {}; exit 7", up.word(), go.word()));
+    let main = Pid::from_raw(up.line().parse().unwrap()).unwrap();
+    let keeper = world.keeper(&id).expect("a keeper");
+    machine::stop(keeper);
+    world.kill_daemon();
+    go.release(1);
+    machine::until_gone(main);
+    assert!(machine::is_stopped(keeper));
+    let task = world.end(&id);
+    assert_eq!((task["state"].as_str(), task["exit_code"].as_i64()), (Some("exited"), Some(7)), "{task:#}");
+}
+
+#[test]
+fn a_stop_reaches_the_tree_of_a_keeper_that_is_stopped() {
+    for (world, layer) in World::of_each_layer() {
+        let up = world.fifo("up");
+        let id =
+            world.sh(&format!("trap '' TERM; setsid sleep 8403 & echo up > {}; sleep 8403; sleep 8403", up.word()));
+        up.line();
+        machine::stop(world.keeper(&id).expect("a keeper"));
+        world.look(&["kill", "--grace", "50ms", &id]).ok();
+        let task = world.show(&id);
+        assert_eq!((task["state"].as_str(), task["reason"].as_str()), (Some("killed"), Some("request")), "{task:#}");
+        let receipt = &task["cleanup"];
+        assert_eq!(
+            (receipt["layer"].as_str(), receipt["verified_empty"].as_bool()),
+            (Some(layer), Some(true)),
+            "{task:#}"
+        );
+        assert!(world.tree(&id).is_empty());
+    }
 }
