@@ -1,5 +1,7 @@
 //! How much a task may use: `mem=2G,pids=200,cpu=50%`, read once.
 
+use ringback_sys::cgroup::Controls;
+use ringback_sys::process;
 use serde::{Deserialize, Serialize};
 
 use crate::quantity;
@@ -80,6 +82,18 @@ impl Limits {
     pub fn is_empty(&self) -> bool {
         self.or(Self::default()) == Self::default()
     }
+}
+
+/// The names of the limits that cgroups with these controllers hold.
+pub fn held_by_cgroup(controls: Controls) -> Vec<String> {
+    let all = [("mem", controls.memory), ("pids", controls.processes), ("cpu", controls.cpu)];
+    all.into_iter().filter(|(_, is_held)| *is_held).map(|(name, _)| name.to_owned()).collect()
+}
+
+/// The names of those that the kernel's own limits (setrlimit(2)) hold where no cgroup does.
+pub fn held_by_rlimit() -> Vec<String> {
+    let all = [("mem", true), ("pids", process::is_user_limited())];
+    all.into_iter().filter(|(_, is_held)| *is_held).map(|(name, _)| name.to_owned()).collect()
 }
 
 fn mem(text: &str) -> Option<u64> {

@@ -98,6 +98,21 @@ impl Cgroups {
         Ok(())
     }
 
+    /// What they could limit once a daemon has switched on what it may switch on from here, as far as that can be said before.
+    pub fn controls_to_come(&self) -> Controls {
+        let is_root = !self.parent.join("cgroup.type").exists();
+        let offered =
+            if is_root { fs::read_to_string(self.parent.join("cgroup.controllers")) } else { Ok(String::new()) };
+        let offered = offered.unwrap_or_default();
+        let [memory, processes, cpu] =
+            CONTROLLERS.map(|(name, _)| offered.split_ascii_whitespace().any(|word| word == name));
+        Controls {
+            memory: memory || self.controls.memory,
+            processes: processes || self.controls.processes,
+            cpu: cpu || self.controls.cpu,
+        }
+    }
+
     /// Moves this process into a cgroup of its own, if nobody else is in the one that it is in.
     ///
     /// Not in a service of systemd, which could not start it there again while tasks of it live.

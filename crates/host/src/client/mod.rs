@@ -238,7 +238,7 @@ impl Client {
     /// The daemon has the request, and has said nothing for too long.
     fn silent(&self) -> Result<ClientError, ClientError> {
         let open = self.asked.as_ref().map(|asked| &asked.request).filter(|request| leaves_traces(request));
-        Ok(silent(self.daemon_pid()?, open.map(name)))
+        Ok(silent(self.daemon_pid()?, open.and_then(asked_once)))
     }
 
     fn send_asked(&mut self) -> Result<(), ClientError> {

@@ -201,7 +201,7 @@ impl Daemon {
                 Err(why) => why.clone(),
             },
             cgroup_limits: hold_back::by_cgroup(self.cgroups.as_ref().ok()),
-            rlimit_limits: hold_back::by_rlimit(),
+            rlimit_limits: crate::limits::held_by_rlimit(),
             troubles: self.troubles.recent.clone(),
         })
     }

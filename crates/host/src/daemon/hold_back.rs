@@ -12,7 +12,7 @@ use ringback_sys::{process, sandbox};
 
 use super::error::fault;
 use crate::home::Home;
-use crate::limits::Limits;
+use crate::limits::{self, Limits};
 use crate::store::{Asked, StoredHeld};
 use crate::wire::Fault;
 use crate::wire::task::{CpuLimitObject, LimitsObject, MemLimitObject, PidsLimitObject, SandboxObject};
@@ -71,15 +71,7 @@ pub(super) fn is_sandboxed(asked: &Asked) -> bool {
 
 /// What of the limits cgroups hold here.
 pub(super) fn by_cgroup(cgroups: Option<&Cgroups>) -> Vec<String> {
-    let controls = cgroups.map(Cgroups::controls).unwrap_or_default();
-    let all = [("mem", controls.memory), ("pids", controls.processes), ("cpu", controls.cpu)];
-    all.into_iter().filter(|(_, is_held)| *is_held).map(|(name, _)| name.to_owned()).collect()
-}
-
-/// What of them the kernel's own limits hold where no cgroup does.
-pub(super) fn by_rlimit() -> Vec<String> {
-    let all = [("mem", true), ("pids", process::is_user_limited())];
-    all.into_iter().filter(|(_, is_held)| *is_held).map(|(name, _)| name.to_owned()).collect()
+    limits::held_by_cgroup(cgroups.map(Cgroups::controls).unwrap_or_default())
 }
 
 /// What everybody sees of it. `held` is what its keeper says, once it has started.

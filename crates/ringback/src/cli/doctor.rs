@@ -10,7 +10,7 @@ use clap::Args;
 use ringback_host::client::{Client, ClientError};
 use ringback_host::config::{Cgroup, Config, Confined};
 use ringback_host::home::Home;
-use ringback_host::limits::Limits;
+use ringback_host::limits::{held_by_cgroup, held_by_rlimit};
 use ringback_host::quantity::size_text;
 use ringback_host::wire::{Caller, Reply, Request, StatusObject, VERSION};
 use ringback_sys::cgroup::Cgroups;
@@ -18,7 +18,7 @@ use ringback_sys::confine::own_is_confined;
 use ringback_sys::pidfd::PidFd;
 use ringback_sys::{files, identity, process};
 use serde::Serialize;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::door::{self, Door, caller};
 use crate::explain::{Done, Failure};
@@ -81,17 +81,24 @@ impl Doctor {
     /// Looks.
     pub(crate) fn perform(self, door: Door) -> Done {
         let mut checks = vec![session(), config()];
+        let mut held_by = [Vec::new(), held_by_rlimit()];
         match Home::find() {
             Ok(home) => {
                 checks.extend([folder(&home), disk(&home), space(&home)]);
-                checks.extend(daemon(&home));
+                let (found, held) = daemon(&home);
+                checks.extend(found);
+                held_by = held;
             }
             Err(error) => checks.push(Check::fail("home", error.into())),
         }
-        checks.extend([confinement(), exits(), login(), descriptors(), landlock(), program()]);
+        let layers = held::layers(&held_by);
+        checks.extend([limits(&layers), confinement(), exits(), login(), descriptors(), landlock(), program()]);
         let failed = checks.iter().any(|check| check.verdict == Verdict::Fail);
         if door.json {
-            door::document(&document(json!({ "ok": !failed, "version": VERSION, "checks": checks })))?;
+            let limits: Value = layers.iter().map(|(name, by)| ((*name).to_owned(), json!({ "by": by }))).collect();
+            door::document(&document(
+                json!({ "ok": !failed, "version": VERSION, "checks": checks, "limits": limits }),
+            ))?;
         } else if !door.quiet {
             let told = checks.iter().filter(|check| !self.problems || check.verdict != Verdict::Ok);
             door::out_lines(told.map(line))?;
@@ -187,20 +194,24 @@ fn space(home: &Home) -> Check {
     }
 }
 
-fn daemon(home: &Home) -> Vec<Check> {
+/// The daemon and how trees are held, and which limits cgroups hold, and which the kernel's own limits.
+fn daemon(home: &Home) -> (Vec<Check>, [Vec<String>; 2]) {
     // Who asks does not matter here.
     let opened = Client::open_existing(home, Caller::default());
     let asked = opened.and_then(|mut client| client.call(Request::Status));
     match asked {
         Ok(Reply::Status(status)) => {
             let trees = trees(&status.trees, &status.trees_note);
-            vec![version(&status), keeper(&status), trees, limits(&status), troubles(&status)]
+            let checks = vec![version(&status), keeper(&status), trees, troubles(&status)];
+            (checks, [status.cgroup_limits, status.rlimit_limits])
         }
-        Ok(_) => vec![Check::fail("daemon", door::unexpected())],
+        Ok(_) => (vec![Check::fail("daemon", door::unexpected())], [Vec::new(), held_by_rlimit()]),
         Err(ClientError::NoDaemon { .. }) => {
-            vec![Check::ok("daemon", "none runs; it starts when it is needed"), own_trees(home)]
+            let (trees, by_cgroup) = own_trees(home);
+            let checks = vec![Check::ok("daemon", "none runs; it starts when it is needed"), trees];
+            (checks, [by_cgroup, held_by_rlimit()])
         }
-        Err(error) => vec![Check::fail("daemon", error.into())],
+        Err(error) => (vec![Check::fail("daemon", error.into())], [own_trees(home).1, held_by_rlimit()]),
     }
 }
 
@@ -271,15 +282,18 @@ fn own_cgroup() -> Option<String> {
     text.lines().find_map(|line| line.strip_prefix("0::")).map(str::to_owned)
 }
 
-/// What a daemon that is started from here would hold trees by.
-fn own_trees(home: &Home) -> Check {
+/// What a daemon that is started from here would hold trees by, and which limits.
+fn own_trees(home: &Home) -> (Check, Vec<String>) {
     match Config::load().map(|config| config.cgroup) {
-        Ok(Cgroup::Off) => trees("subreaper", "switched off by the config"),
+        Ok(Cgroup::Off) => (trees("subreaper", "switched off by the config"), Vec::new()),
         Ok(Cgroup::Auto) => match Cgroups::find(existing(home.root())) {
-            Ok(cgroups) => trees("cgroup", &cgroups.parent().to_string_lossy()),
-            Err(error) => trees("subreaper", &error.to_string()),
+            Ok(cgroups) => {
+                let by_cgroup = held_by_cgroup(cgroups.controls_to_come());
+                (trees("cgroup", &cgroups.parent().to_string_lossy()), by_cgroup)
+            }
+            Err(error) => (trees("subreaper", &error.to_string()), Vec::new()),
         },
-        Err(error) => Check::fail("trees", error.into()),
+        Err(error) => (Check::fail("trees", error.into()), Vec::new()),
     }
 }
 
@@ -324,14 +338,15 @@ fn landlock() -> Check {
     }
 }
 
-/// What holds the limits of `run --limit`.
-fn limits(status: &StatusObject) -> Check {
-    let all = Limits { mem_bytes: Some(1), pids: Some(1), cpu_percent: Some(1) };
-    let text = held::foreseen(&all, status);
-    Check::ok(
-        "limits",
-        text.unwrap_or_else(|| "memory, processes and CPU time of a whole tree, by its cgroup".to_owned()),
-    )
+/// What holds the limits of `run --limit`, or that nothing does.
+fn limits(layers: &[(&'static str, Option<&'static str>)]) -> Check {
+    let text = held::layers_line(layers);
+    if layers.iter().all(|(_, by)| by.is_some()) {
+        return Check::ok("limits", text);
+    }
+    let hint = "a cgroup that is delegated to the daemon holds them: stop it (`ringback daemon stop`), then \
+                `systemd-run --user --scope -p Delegate=yes ringback daemon run`";
+    Check::warn("limits", text, hint)
 }
 
 fn program() -> Check {

@@ -91,6 +91,26 @@ pub(crate) fn foreseen(limits: &Limits, daemon: &StatusObject) -> Option<String>
     (!all.is_empty()).then(|| format!("without a cgroup for them the limits hold less: {}", all.join(", ")))
 }
 
+/// What would hold each limit of a task, in the words of `limits.*.by`, where cgroups and the kernel's own limits hold these.
+pub(crate) fn layers([cgroup, rlimit]: &[Vec<String>; 2]) -> [(&'static str, Option<&'static str>); 3] {
+    let has = |held: &[String], name: &str| held.iter().any(|held| held == name);
+    ["mem", "pids", "cpu"].map(|name| {
+        let by_rlimit = has(rlimit, name).then_some("rlimit");
+        (name, if has(cgroup, name) { Some("cgroup") } else { by_rlimit })
+    })
+}
+
+/// The same in one line.
+pub(crate) fn layers_line(layers: &[(&'static str, Option<&'static str>)]) -> String {
+    let word = |(name, by): &(&str, Option<&str>)| match (*name, *by) {
+        (_, None) => format!("{name} by NOTHING"),
+        ("mem", Some("rlimit")) => "mem by rlimit (of each process by itself)".to_owned(),
+        ("pids", Some("rlimit")) => "pids by rlimit (beside the user's others)".to_owned(),
+        (_, Some(by)) => format!("{name} by {by} (of the whole tree)"),
+    };
+    layers.iter().map(word).collect::<Vec<_>>().join(", ")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -136,5 +156,16 @@ mod tests {
         assert!(said.contains("mem only of each process") && said.ends_with("pids and cpu not at all"), "{said}");
         assert!(foreseen(&all, &daemon(&[], &["mem", "pids"])).unwrap().contains("other processes, cpu not at all"));
         assert_eq!(foreseen(&Limits::default(), &daemon(&[], &[])), None);
+    }
+
+    #[test]
+    fn each_limit_has_a_layer_or_nothing() {
+        let names = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>();
+        let line = |cgroup: &[&str], rlimit: &[&str]| layers_line(&layers(&[cgroup, rlimit].map(names)));
+        assert_eq!(line(&[], &["mem"]), "mem by rlimit (of each process by itself), pids by NOTHING, cpu by NOTHING");
+        assert!(line(&[], &["mem", "pids"]).contains("pids by rlimit (beside the user's others), cpu by NOTHING"));
+        let whole =
+            "mem by cgroup (of the whole tree), pids by cgroup (of the whole tree), cpu by cgroup (of the whole tree)";
+        assert_eq!(line(&["mem", "pids", "cpu"], &["mem"]), whole);
     }
 }

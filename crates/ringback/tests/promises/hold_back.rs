@@ -206,3 +206,36 @@ fn a_sandbox_that_would_hold_nothing_back_is_refused() {
     assert_eq!((said.code, &said.json()["code"]), (Some(125), &json!("wide_sandbox")), "{said:?}");
     world.end(&world.run(&["-C", "/", "--sandbox", "ro", "true"]));
 }
+
+#[test]
+fn doctor_names_the_layer_of_each_limit_and_those_that_nothing_holds() {
+    let world = World::new();
+    world.configure("cgroup = \"off\"\n");
+    let limited = ringback_sys::process::limited_processes().is_some();
+    let pids = limited.then_some("rlimit");
+    let check = |world: &World| {
+        let said = world.look(&["doctor", "--json"]).json();
+        let line = said["checks"].as_array().unwrap().iter().find(|check| check["name"] == "limits").unwrap().clone();
+        (said["limits"].clone(), line)
+    };
+    // Before a daemon runs, and of one that does; the words are those of a task's `limits.*.by`.
+    for running in [false, true] {
+        if running {
+            world.end(&world.run(&["true"]));
+        }
+        let (limits, line) = check(&world);
+        assert_eq!(limits, json!({ "mem": { "by": "rlimit" }, "pids": { "by": pids }, "cpu": { "by": null } }));
+        assert_eq!(line["verdict"], "warn", "{line:#}");
+        assert!(line["hint"].as_str().unwrap().contains("Delegate=yes"), "{line:#}");
+    }
+    let page = world.look(&["doctor"]).text();
+    assert!(page.contains("mem by rlimit (of each process by itself)") && page.contains("cpu by NOTHING"), "{page}");
+    assert_eq!(page.contains("pids by NOTHING"), !limited, "{page}");
+
+    let other = World::new();
+    let held = by_cgroup(&other);
+    let (limits, _) = check(&other);
+    for name in ["mem", "pids", "cpu"] {
+        assert_eq!(limits[name]["by"] == "cgroup", held.iter().any(|one| one == name), "{held:?}: {limits:#}");
+    }
+}
