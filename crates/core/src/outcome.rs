@@ -88,6 +88,8 @@ pub enum StartError {
     Killed,
     /// The sandbox that was asked for could not be put around it.
     Sandbox,
+    /// In the folder of the task there was already something where its output was to be.
+    InTheWay,
     /// Something else; the errno says what.
     Other,
 }
@@ -106,6 +108,7 @@ impl StartError {
             Self::Reboot => "reboot",
             Self::Killed => "killed_before_start",
             Self::Sandbox => "sandbox",
+            Self::InTheWay => "file_in_the_way",
             Self::Other => "start_error",
         }
     }

@@ -18,6 +18,9 @@ const DIR_MODE: RawMode = 0o700;
 /// What a file of ours allows: reading and writing to its owner.
 pub(crate) const FILE_MODE: RawMode = 0o600;
 
+/// How files of ours are opened (open(2)).
+const FLAGS: i32 = libc::O_NOFOLLOW | libc::O_CLOEXEC;
+
 /// Makes sure that `path` is a folder of ours that nobody else can enter, and makes it and its parents if need be.
 ///
 /// A loosened mode is tightened. A link, something else than a folder, or a folder of another user is an error: what we
@@ -58,7 +61,8 @@ pub fn create_new(path: &Path) -> io::Result<File> {
 
 /// Opens a file of ours for appending, and creates it if it is missing.
 pub fn append(path: &Path) -> io::Result<File> {
-    let file = options().append(true).create(true).open(path)?;
+    // Non-blocking, so that a FIFO in its place cannot hold us up.
+    let file = options().append(true).create(true).custom_flags(FLAGS | libc::O_NONBLOCK).open(path)?;
     require_own(&file, FileType::RegularFile)?;
     require_mode(&file, FILE_MODE)?;
     Ok(file)
@@ -200,7 +204,7 @@ pub fn umask(mask: u32) -> u32 {
 
 fn options() -> OpenOptions {
     let mut options = OpenOptions::new();
-    options.mode(FILE_MODE).custom_flags(libc::O_NOFOLLOW | libc::O_CLOEXEC);
+    options.mode(FILE_MODE).custom_flags(FLAGS);
     options
 }
 

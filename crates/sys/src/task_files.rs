@@ -3,7 +3,7 @@
 use std::{
     fs::File,
     io::{self, Read as _, Write as _},
-    os::unix::fs::{FileExt as _, OpenOptionsExt as _},
+    os::unix::fs::{FileExt as _, MetadataExt as _, OpenOptionsExt as _},
     path::Path,
 };
 
@@ -134,9 +134,17 @@ pub fn init_state(dir: &Path) -> io::Result<()> {
 /// How many requests fit without more disk space: a stop must reach its keeper also when the disk is full.
 const REQUESTS_RESERVED: u64 = 64;
 
-/// Makes `requests` with disk space for the first of them; one that is there already keeps what it holds.
+/// Makes `requests` with disk space for the first of them; one that is there already keeps what it holds. Something else in its
+/// place is [`io::ErrorKind::AlreadyExists`].
 pub fn init_requests(dir: &Path) -> io::Result<()> {
-    let file = files::append(&dir.join(REQUESTS))?;
+    let path = dir.join(REQUESTS);
+    match std::fs::symlink_metadata(&path) {
+        Ok(found) if !found.is_file() => return Err(io::ErrorKind::AlreadyExists.into()),
+        // The file is somebody's elsewhere, and not to be written to; what it says counts.
+        Ok(found) if found.nlink() > 1 => files::write_whole(&path, &std::fs::read(&path)?)?,
+        _ => {}
+    }
+    let file = files::append(&path)?;
     match files::reserve(&file, REQUESTS_RESERVED * request::ENTRY_BYTES as u64) {
         // A file system that cannot reserve (fallocate(2)) still takes requests while it has space.
         Err(error) if error.kind() == io::ErrorKind::Unsupported => Ok(()),

@@ -29,6 +29,9 @@ const TAKEOVER_LIFE_MS: u64 = 1000;
 /// After so many replacements in a row those who wait for an empty tree are not kept waiting.
 const TAKEOVERS_TOLD: u32 = 3;
 
+/// The number of [`io::ErrorKind::AlreadyExists`] (asm-generic/errno-base.h).
+const EEXIST: i32 = 17;
+
 impl Daemon {
     /// Launches a keeper that starts the command.
     pub(super) fn launch(&mut self, id: TaskId) {
@@ -141,8 +144,10 @@ impl Daemon {
         if self.has_lost_home() {
             return;
         }
-        let errno = error.raw_os_error().unwrap_or(0);
+        let in_the_way = error.kind() == io::ErrorKind::AlreadyExists;
+        let errno = error.raw_os_error().unwrap_or(if in_the_way { EEXIST } else { 0 });
         let why = match start_error(Step::Exec, errno) {
+            _ if in_the_way => StartError::InTheWay,
             StartError::Resources => StartError::Resources,
             // What was not found or not permitted is our own program, not the command.
             _ => StartError::Other,

@@ -99,12 +99,14 @@ pub(super) fn make_blank(dir: &Path) -> io::Result<()> {
 
 /// Whether a folder that was made ahead is as it was made: nobody has put anything into it or in its place.
 pub(super) fn is_blank(dir: &Path) -> bool {
+    use std::os::unix::fs::MetadataExt as _;
     let is_ours = |entry: &fs::DirEntry| {
-        let (name, kind) = (entry.file_name(), entry.file_type());
+        let name = entry.file_name();
         let is_pipe = name.to_str().is_some_and(|name| pipes(false).contains(&name));
-        kind.is_ok_and(
-            |kind| if is_pipe { kind.is_fifo() } else { kind.is_file() && (name == STATE || name == REQUESTS) },
-        )
+        let is_file = name == STATE || name == REQUESTS;
+        entry.metadata().is_ok_and(|found| {
+            found.nlink() == 1 && if is_pipe { found.file_type().is_fifo() } else { is_file && found.is_file() }
+        })
     };
     let Ok(entries) = fs::symlink_metadata(dir)
         .and_then(|found| if found.is_dir() { fs::read_dir(dir) } else { Err(io::ErrorKind::NotADirectory.into()) })

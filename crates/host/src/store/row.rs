@@ -326,6 +326,7 @@ pub fn start_error(step: Step, errno: i32) -> StartError {
         // The keeper's word for a child that was gone before it came to its program.
         (Step::Fork, 4) => StartError::Killed,
         (Step::Sandbox, _) => StartError::Sandbox,
+        (Step::Stdio, 17) => StartError::InTheWay,
         (_, 7) => StartError::TooLong,
         (_, 11 | 12 | 23 | 24) => StartError::Resources,
         (Step::Stdio, _) => StartError::Stdio,
@@ -351,6 +352,7 @@ mod tests {
         assert_eq!(start_error(Step::Exec, 2).word(), "not_found");
         assert_eq!(start_error(Step::Cwd, 2).word(), "cwd_missing");
         assert_eq!(start_error(Step::Stdio, 2).word(), "stdio");
+        assert_eq!(start_error(Step::Stdio, 17).word(), "file_in_the_way");
         assert_eq!(start_error(Step::Fork, 11).word(), "resources");
         // The child was killed before its gate; nothing was wrong with stdin, stdout or stderr.
         assert_eq!(start_error(Step::Fork, 4).word(), "killed_before_start");

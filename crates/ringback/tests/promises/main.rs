@@ -23,6 +23,7 @@ mod trees;
 mod bounds;
 mod bytes;
 mod masks;
+mod planted;
 mod private;
 
 mod confined;

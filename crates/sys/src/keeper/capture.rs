@@ -69,7 +69,7 @@ impl Capture {
         } else {
             [None, None]
         };
-        let index = Index::open()?;
+        let index = Index::open(record)?;
         // An entry stands before its bytes, so at least so many have come.
         let last = index.length / ENTRY_BYTES as u64;
         if let Some(entry) = last.checked_sub(1).and_then(|last| index.entry(last)) {
@@ -281,8 +281,8 @@ struct Index {
 }
 
 impl Index {
-    fn open() -> Result<Self> {
-        let file = sink::open(c"output.idx", 0)?;
+    fn open(record: &Record) -> Result<Self> {
+        let file = sink::open_for(c"output.idx", record)?;
         // A torn entry at the end is written over.
         let length = file::seek_end(&file)? / ENTRY_BYTES as u64 * ENTRY_BYTES as u64;
         Ok(Self { file, length, last: None })

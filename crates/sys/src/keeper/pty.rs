@@ -7,6 +7,7 @@
 use core::mem::ManuallyDrop;
 
 use super::crash::crash;
+use super::sink;
 use crate::form::sizes::{ENTRIES_MAX, ENTRY_BYTES, Entry};
 use crate::form::spec::Size;
 use crate::raw::{Errno, Fd, Result, file, poll, process, terminal, time};
@@ -155,7 +156,7 @@ impl Pty {
 
 /// A full disk costs the picture of a player its proportions, and nothing else.
 fn note_size(size: Size, offset: u64) {
-    let Ok(sizes) = file::open(c"output.sizes", file::flag::RDWR | file::flag::CREAT) else { return };
+    let Ok(sizes) = sink::open_own(c"output.sizes") else { return };
     let count = file::seek_end(&sizes).unwrap_or(0) / ENTRY_BYTES as u64;
     let entry = Entry { offset, wall_ms: time::wall_ms(), size };
     let _ = file::write_at(&sizes, &entry.encode(), count.min(ENTRIES_MAX - 1) * ENTRY_BYTES as u64);

@@ -2,6 +2,7 @@
 
 use super::crash::crash;
 use super::members::{By, Hold, Member};
+use super::sink;
 use super::stop::Stop;
 use crate::form::receipt::{Doubt, ENTRIES_MAX, ENTRY_BYTES, Ended, Entry, HEAD_BYTES, Head, Layer};
 use crate::raw::memory::Mapping;
@@ -53,7 +54,8 @@ fn put(head: &Head, members: &[Member]) -> Result<()> {
     for (place, member) in entry_places.chunks_exact_mut(ENTRY_BYTES).zip(alive.chain(ended)) {
         place.copy_from_slice(&entry(member).encode());
     }
-    let to = file::open(c"receipt.new", file::flag::WRONLY | file::flag::CREAT | file::flag::TRUNC)?;
+    drop(sink::open_own(c"receipt.new")?);
+    let to = file::open(c"receipt.new", file::flag::WRONLY | file::flag::NOFOLLOW | file::flag::TRUNC)?;
     let mut rest = bytes.bytes();
     while !rest.is_empty() {
         let done = file::write(&to, rest)?;

@@ -8,7 +8,7 @@ use core::ffi::CStr;
 use super::crash::crash;
 use super::gaps::{self, Of};
 use super::ledger::Ledger;
-use crate::form::record::{Gap, GapWhy, Record};
+use crate::form::record::{Gap, GapWhy, Phase, Record};
 use crate::raw::{Errno, Fd, Result, file};
 
 /// Most bytes that one system call moves; the size to which a busy pipe is grown.
@@ -66,9 +66,9 @@ struct Fault {
 }
 
 impl Sink {
-    /// Opens the file, or makes it.
+    /// Makes the file of a task that is to start, or opens that of one that has started.
     pub(super) fn open(of: Of, cap: u64, free_min: u64, record: &mut Record) -> Result<Self> {
-        Self::new(open(of.name(), 0)?, of, cap, free_min, record)
+        Self::new(open_for(of.name(), record)?, of, cap, free_min, record)
     }
 
     /// Goes on at the end of `file`, or behind the last gap that the record knows.
@@ -345,6 +345,39 @@ impl Sink {
 /// Not `O_APPEND`: splice(2) refuses such a file.
 pub(super) fn open(path: &CStr, how: usize) -> Result<Fd> {
     file::open(path, file::flag::RDWR | file::flag::CREAT | file::flag::NOFOLLOW | how)
+}
+
+/// The file of a task with this record: before its start it must be new.
+pub(super) fn open_for(path: &CStr, record: &Record) -> Result<Fd> {
+    if record.phase != Phase::New {
+        return open(path, 0);
+    }
+    match open(path, file::flag::EXCL) {
+        // An earlier keeper of this task may have made it, and died before the start: it is empty, and has no other name.
+        Err(Errno::EEXIST) => {
+            let left = open(path, file::flag::NONBLOCK).map_err(|_| Errno::EEXIST)?;
+            let is_empty = file::seek_end(&left) == Ok(0) && is_ours_alone(&left);
+            if is_empty { Ok(left) } else { Err(Errno::EEXIST) }
+        }
+        other => other,
+    }
+}
+
+/// A file that is written beside the output. What somebody has put into its place is not written to: the name is taken from it.
+pub(super) fn open_own(path: &CStr) -> Result<Fd> {
+    if let Ok(there) = open(path, file::flag::NONBLOCK)
+        && file::seek_end(&there).is_ok()
+        && is_ours_alone(&there)
+    {
+        return Ok(there);
+    }
+    file::unlink(path)?;
+    open(path, file::flag::EXCL)
+}
+
+/// Whether the file has no other name. Where the kernel does not say, nothing speaks against it.
+fn is_ours_alone(file: &Fd) -> bool {
+    file::names(file).is_none_or(|names| names == 1)
 }
 
 fn why(error: Errno) -> GapWhy {
