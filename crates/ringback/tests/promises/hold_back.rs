@@ -211,7 +211,7 @@ fn a_sandbox_that_would_hold_nothing_back_is_refused() {
 fn doctor_names_the_layer_of_each_limit_and_those_that_nothing_holds() {
     let world = World::new();
     world.configure("cgroup = \"off\"\n");
-    let limited = ringback_sys::process::limited_processes().is_some();
+    let limited = ringback_sys::process::is_user_limited();
     let pids = limited.then_some("rlimit");
     let check = |world: &World| {
         let said = world.look(&["doctor", "--json"]).json();
