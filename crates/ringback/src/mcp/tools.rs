@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use ringback_core::spec::{IfRunning, Lease, Leftovers, OutputPolicy, Sandbox};
 use rmcp::model::{JsonObject, Tool, ToolAnnotations};
 use serde_json::{Value, json};
 
@@ -108,16 +109,16 @@ fn run_input() -> Value {
         "grace": string(),
         "wait_ms": {"type": "integer", "minimum": 0, "default": 2000},
         "key": string(),
-        "if_running": {"enum": ["reuse", "replace", "reject"], "description": "of the same key"},
-        "lease": {"enum": ["awaited", "service", "detached"]},
-        "leftovers": {"enum": ["keep", "kill", "wait"], "description": "processes that outlive it"},
+        "if_running": {"enum": IfRunning::WORDS, "description": "of the same key"},
+        "lease": {"enum": Lease::WORDS},
+        "leftovers": {"enum": Leftovers::WORDS, "description": "processes that outlive it"},
         "stdin": {"type": "boolean", "description": "open for send"},
         "pty": {"type": ["boolean", "string"], "description": "a terminal, 80x24 or e.g. 120x40; send types into it"},
         "split": {"type": "boolean", "description": "label stdout and stderr"},
         "limit": {"type": "string", "description": "e.g. mem=2G,pids=200,cpu=50%"},
-        "sandbox": {"enum": ["none", "ro", "cwd"], "description": "where it may write"},
+        "sandbox": {"enum": Sandbox::WORDS, "description": "where it may write; if-possible: else without"},
         "max_output": {"type": "string", "description": "disk cap, e.g. 1GiB"},
-        "output_policy": {"enum": ["head-tail", "kill", "stop-recording"], "description": "at the cap"},
+        "output_policy": {"enum": OutputPolicy::WORDS, "description": "at the cap"},
         "ready": {"type": "string", "description": "regex of a line, or tcp:PORT; noticed, and for wait"},
         "watch": {"type": "array", "items": {"type": "string"}, "description": "regexes of lines to be noticed"},
         "progress": {"type": "string", "description": "first notice of progress, e.g. 30s; then doubling; 30s..5m has a ceiling"},
@@ -286,6 +287,20 @@ mod tests {
             }
             assert_eq!(tool["inputSchema"]["additionalProperties"], false);
             assert_eq!(tool["outputSchema"]["type"], "object");
+        }
+    }
+
+    #[test]
+    fn the_choices_of_the_schema_are_those_of_the_core() {
+        let properties = run_input()["properties"].clone();
+        for (name, words) in [
+            ("sandbox", Sandbox::WORDS),
+            ("lease", Lease::WORDS),
+            ("leftovers", Leftovers::WORDS),
+            ("if_running", IfRunning::WORDS),
+            ("output_policy", OutputPolicy::WORDS),
+        ] {
+            assert_eq!(properties[name]["enum"], json!(words), "{name}");
         }
     }
 

@@ -17,6 +17,7 @@ fn what_cannot_be_understood_is_explained_with_the_next_step() {
         ("run", json!({"command": "true", "timeout": "soon"}), "`timeout`"),
         ("run", json!({"command": "true", "timeout": 0}), "limit of 0"),
         ("run", json!({"command": "true", "lease": "for ever"}), "awaited"),
+        ("run", json!({"command": "true", "sandbox": "jail"}), "none, ro, cwd, ro-if-possible, cwd-if-possible"),
         ("run", json!({"command": "true", "session": "two\nlines"}), "session"),
         ("run", json!({"command": "a\u{0}b", "argv": ["a\u{0}b"]}), "`command` or `argv`, not both"),
         ("run", json!({"argv": ["a\u{0}b"]}), "NUL"),

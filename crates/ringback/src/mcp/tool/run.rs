@@ -203,6 +203,9 @@ mod tests {
         .unwrap();
         assert_eq!((all.timeout_ms, all.lease.as_str(), all.key.as_deref()), (Some(60_000), "service", Some("k")));
         assert_eq!(all.env, [ByteBuf::from(b"A=b".to_vec())]);
+        for word in Sandbox::WORDS {
+            assert_eq!(check(&json!({"command": "x", "sandbox": word})).unwrap().sandbox, *word);
+        }
         let held = check(&json!({"command": "x", "limit": "pids=9", "sandbox": "cwd"})).unwrap();
         assert_eq!((held.limit.pids, held.sandbox.as_str()), (Some(9), "cwd"));
         assert!(check(&json!({"command": "x", "limit": "disk=1"})).unwrap_err().message.contains("mem=SIZE"));
