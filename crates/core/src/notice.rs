@@ -7,6 +7,7 @@ use alloc::vec::Vec;
 use crate::character::is_hostile;
 use crate::outcome::{Outcome, WaitStatus};
 use crate::reading::sequence_end;
+use crate::spec::words;
 
 /// What a notice is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,17 +25,28 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// The word in `kind`.
-    pub fn word(self) -> &'static str {
+    /// Whether it wakes an idle agent where nobody says otherwise. Silence does not: of a task that is silent for long there
+    /// may be nothing to say.
+    pub fn wakes(self) -> bool {
         match self {
-            Self::ToolResult => "tool_result",
-            Self::ToolProgress => "tool_progress",
-            Self::ToolMatch => "tool_match",
-            Self::ToolReady => "tool_ready",
-            Self::ToolStalled => "tool_stalled",
+            Self::ToolResult | Self::ToolMatch | Self::ToolReady => true,
+            Self::ToolProgress | Self::ToolStalled => false,
         }
     }
+
+    /// The words of those that wake.
+    pub fn waking() -> impl Iterator<Item = &'static str> {
+        Self::WORDS.iter().copied().filter(|word| Self::parse(word).is_some_and(Self::wakes))
+    }
 }
+
+words!(
+    Kind: "tool_result" = ToolResult,
+    "tool_progress" = ToolProgress,
+    "tool_match" = ToolMatch,
+    "tool_ready" = ToolReady,
+    "tool_stalled" = ToolStalled
+);
 
 /// How many bytes of the output's end stand in a notice: an agent pays for every one of them.
 pub const TAIL_BYTES_MAX: usize = 1024;
@@ -176,6 +188,15 @@ mod tests {
             "KILLED by a (request, SIG9)"
         );
         assert_eq!(say(&Outcome::Lost { why: LostWhy::Reboot }), "LOST outcome unknown (reboot)");
+    }
+
+    #[test]
+    fn a_kind_is_read_as_it_is_written_and_news_alone_wakes() {
+        for word in Kind::WORDS {
+            assert_eq!(Kind::parse(word).map(Kind::word), Some(*word));
+        }
+        assert_eq!(Kind::parse("tool_new"), None);
+        assert_eq!(Kind::waking().collect::<Vec<_>>(), ["tool_result", "tool_match", "tool_ready"]);
     }
 
     #[test]

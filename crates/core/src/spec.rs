@@ -120,6 +120,8 @@ macro_rules! words {
     };
 }
 
+pub(crate) use words;
+
 words!(Lease: "awaited" = Awaited, "service" = Service, "detached" = Detached);
 words!(IfRunning: "reuse" = Reuse, "replace" = Replace, "reject" = Reject);
 words!(Leftovers: "keep" = Keep, "kill" = Kill, "wait" = Wait);

@@ -21,8 +21,6 @@ const TIMEOUT_MAX: Duration = Duration::from_mins(5);
 /// How long after a failed delivery it is tried again, when nobody says otherwise; then after pauses that double.
 const RETRY: Duration = Duration::from_secs(5);
 
-const KINDS: [Kind; 5] = [Kind::ToolResult, Kind::ToolProgress, Kind::ToolMatch, Kind::ToolReady, Kind::ToolStalled];
-
 /// One sink.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Sink {
@@ -152,8 +150,7 @@ fn read_one(raw: RawSink) -> Result<Sink, String> {
 }
 
 fn kind(word: &str) -> Result<Kind, String> {
-    let known = || KINDS.map(Kind::word).join(", ");
-    KINDS.into_iter().find(|kind| kind.word() == word).ok_or_else(|| format!("`{word}` is no kind; known: {}", known()))
+    Kind::parse(word).ok_or_else(|| format!("`{word}` is no kind; known: {}", Kind::WORDS.join(", ")))
 }
 
 #[cfg(test)]

@@ -1,5 +1,6 @@
 //! What the daemon answers.
 
+use ringback_core::notice::Kind;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -125,6 +126,11 @@ pub struct Notice {
 }
 
 impl Notice {
+    /// What it is about; nothing if it is of a kind that only a newer ringback knows.
+    pub fn about(&self) -> Option<Kind> {
+        Kind::parse(&self.kind)
+    }
+
     /// The notice as one flat JSON object: the task's fields, then the notice's; `task` is the id.
     pub fn flat(&self, session: &str) -> Value {
         let mut all = serde_json::to_value(&self.task).unwrap_or_default();

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use ringback_core::notice::Kind;
 use ringback_host::client::Client;
 use ringback_host::wire::{Notice, Reply, Request, TaskObject};
 use serde_json::{Value, json};
@@ -34,7 +35,8 @@ impl Look {
         let Reply::Notices { mut notices, .. } = client.call(request)? else { return Err(door::unexpected()) };
         progress::look_all(notices.iter_mut().map(|notice| &mut notice.task));
         // One that ended between the two questions is an ending, not a live task.
-        let ends = |notice: &Notice, task: &TaskObject| notice.kind == "tool_result" && notice.task.id == task.id;
+        let ends =
+            |notice: &Notice, task: &TaskObject| notice.about() == Some(Kind::ToolResult) && notice.task.id == task.id;
         let told = |task: &TaskObject| notices.iter().any(|notice| ends(notice, task));
         let tasks = Tasks { list: found.list.iter().filter(|task| !told(task)).cloned().collect(), ..found };
         Ok(Self { tasks, notices, session: Some(session) })
@@ -99,7 +101,7 @@ fn list(client: &mut Client, session: Option<String>, limit: Option<u32>) -> Res
 }
 
 fn notice_line(notice: &Notice) -> String {
-    let line = if notice.kind == "tool_result" {
+    let line = if notice.about() == Some(Kind::ToolResult) {
         render::line(&notice.task, door::style())
     } else {
         let first = notice.text.lines().next().unwrap_or_default();

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use ringback_core::notice::Kind;
 use ringback_host::client::Client;
 use ringback_host::home::Home;
 use ringback_host::wire::{Notice, Reply, Request};
@@ -35,7 +36,7 @@ pub(super) fn hold(hook: Hook, event: &Event, options: &Options) -> Done {
     for session in sessions(event, options) {
         let Some(mut client) = client(&session)? else { return Ok(0) };
         // Progress is no reason to go on. What the agent itself waits for as an MCP task is claimed by the door that gave it.
-        if say(hook, &mut client, |notice| notice.kind != "tool_progress", "")? {
+        if say(hook, &mut client, |notice| notice.about() != Some(Kind::ToolProgress), "")? {
             return Ok(0);
         }
     }

@@ -3,6 +3,7 @@
 use std::io::{self, Write as _};
 use std::time::Duration;
 
+use ringback_core::notice::Kind;
 use ringback_host::client::{Client, ClientError};
 use ringback_host::wire::{Notice, Reply, Request, TaskObject, Until};
 use ringback_sys::watch::poll;
@@ -95,7 +96,7 @@ fn wait_for_one(client: &mut Client, ids: &[String]) -> Result<Vec<String>, Fail
 }
 
 fn endings() -> Wish {
-    Wish { tasks: Vec::new(), kinds: vec!["tool_result".to_owned()] }
+    Wish { tasks: Vec::new(), kinds: vec![Kind::ToolResult.word().to_owned()] }
 }
 
 /// Claims the endings of these tasks, and with them all others of the session, so that many at once are one turn; nothing

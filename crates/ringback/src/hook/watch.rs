@@ -6,6 +6,7 @@ use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use ringback_core::notice::Kind;
 use ringback_host::client::Client;
 use ringback_host::home::Home;
 use ringback_host::wire::{Notice, Reply, Request};
@@ -20,8 +21,6 @@ use super::wait::{EXIT_WAKE, GATHER, is_print_mode, pause, say};
 use crate::cli::door::{self, tasks};
 use crate::explain::{Done, Failure};
 
-/// What wakes where nothing else is asked for. Silence does not: of a task that is silent for long there may be nothing to say.
-const KINDS: [&str; 3] = ["tool_result", "tool_match", "tool_ready"];
 /// How many notices are looked at to see what has come.
 const LOOKED_AT_MAX: u32 = 1000;
 /// How long one look blocks before it is looked whether anything is left to wait for; whatever comes ends it at once.
@@ -32,7 +31,8 @@ pub(super) fn watch(hook: Hook, event: &Event, options: &Options) -> Done {
     let Some(session) = event.session().filter(|_| !is_print_mode()) else { return Ok(0) };
     let Some(mut client) = client(session)? else { return Ok(0) };
     let Some(_alone) = alone(client.home(), session)? else { return Ok(0) };
-    let kinds = if options.kinds.is_empty() { KINDS.map(str::to_owned).to_vec() } else { options.kinds.clone() };
+    let usual = || Kind::waking().map(str::to_owned).collect();
+    let kinds: Vec<String> = if options.kinds.is_empty() { usual() } else { options.kinds.clone() };
     let (mut newer_than, mut is_last_look) = (0, false);
     loop {
         let wish = Wish { tasks: Vec::new(), kinds: kinds.clone() };

@@ -1,5 +1,6 @@
 //! The answer to a call, once in words and once as fields: what a client shows of it differs, so both say the same.
 
+use ringback_core::notice::Kind;
 use ringback_host::wire::{Fault, Notice, TaskObject};
 use rmcp::model::{CallToolResult, ContentBlock};
 use serde_json::{Map, Value, json};
@@ -268,7 +269,7 @@ fn line(task: &TaskObject) -> String {
 
 fn unheard_line(notice: &Notice) -> String {
     // A task that was removed, or one that runs: then the notice says what there is to say.
-    if notice.task.state.is_empty() || notice.kind != "tool_result" {
+    if notice.task.state.is_empty() || notice.about() != Some(Kind::ToolResult) {
         let first = notice.text.lines().next().unwrap_or_default();
         return format!("{} {}", notice.task.id, clean::short(first, 2 * LABEL_CHARS));
     }

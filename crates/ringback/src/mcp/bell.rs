@@ -11,6 +11,7 @@ use std::process::{Command, Stdio};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use ringback_core::notice::Kind;
 use ringback_host::wire::{Notice, Reply, Request};
 use ringback_sys::identity;
 use ringback_sys::pidfd::PidFd;
@@ -37,9 +38,6 @@ const LOOK_MS: u64 = 3_600_000;
 const HELD_MS_MIN: u64 = 100;
 /// How many notices one message tells in full; the rest stay unheard, and are told by the next.
 const NOTICES_MAX: u32 = 10;
-/// What a thread is rung for: ends, and what was asked to be noticed. That a task runs on, or is silent, is worth no turn; it
-/// stands in the next answer.
-const KINDS: [&str; 3] = ["tool_result", "tool_match", "tool_ready"];
 /// How many notices are looked at to find one to ring for.
 const LOOKED_AT_MAX: u32 = 1000;
 /// The longest message, bytes: it is an argument of a program, and the model reads all of it.
@@ -171,8 +169,9 @@ fn await_news(line: &mut Line) -> Result<News, Failure> {
     })
 }
 
+/// That a task runs on, or is silent, is worth no turn; it stands in the next answer.
 fn rings(notice: &Notice) -> bool {
-    KINDS.contains(&notice.kind.as_str())
+    notice.about().is_some_and(Kind::wakes)
 }
 
 enum Rung {
@@ -183,7 +182,8 @@ enum Rung {
 
 /// Tells the thread what it has not heard by now, and what nobody else is about to tell.
 fn ring(line: &mut Line, thread: &str) -> Result<Rung, Failure> {
-    let (notices, held_ms) = line.claim("codex-queue", PROGRAM_WAIT, &KINDS, NOTICES_MAX)?;
+    let kinds = Kind::waking().map(str::to_owned).collect();
+    let (notices, held_ms) = line.claim("codex-queue", PROGRAM_WAIT, kinds, NOTICES_MAX)?;
     if notices.is_empty() {
         return Ok(held_ms.map_or(Rung::Told, |ms| Rung::Held(Duration::from_millis(ms.max(HELD_MS_MIN)))));
     }

@@ -240,13 +240,12 @@ impl Line {
         &mut self,
         rung: &str,
         lease: Duration,
-        kinds: &[&str],
+        kinds: Vec<String>,
         limit: u32,
     ) -> Result<(Vec<Notice>, Option<u64>), Failure> {
         let word = ringback_sys::process::random_u64()?;
         let (rung, lease_ms) = (rung.to_owned(), millis(lease));
-        let (tasks, kinds) = (Vec::new(), kinds.iter().map(|kind| (*kind).to_owned()).collect());
-        let claim = Request::Claim { rung, word, lease_ms, tasks, kinds, limit, ahead: false };
+        let claim = Request::Claim { rung, word, lease_ms, tasks: Vec::new(), kinds, limit, ahead: false };
         match self.call(claim)? {
             Reply::Claimed { notices, held_ms } => Ok((notices, held_ms)),
             _ => Err(unexpected()),

@@ -1,33 +1,34 @@
 //! What several notices are about, in one line: each kind has words of its own, and only an end is told as an end.
 
+use ringback_core::notice::Kind;
 use ringback_host::wire::Notice;
 
 /// A kind, with its words for one notice and for several.
-type Words = (&'static str, fn(&str) -> String, fn(&str, usize) -> String);
+type Words = (Kind, fn(&str) -> String, fn(&str, usize) -> String);
 /// In the order they are told.
 const KINDS: [Words; 5] = [
     (
-        "tool_result",
+        Kind::ToolResult,
         |whose| format!("a background task of {whose} has ended"),
         |whose, count| format!("{count} background tasks of {whose} have ended"),
     ),
     (
-        "tool_ready",
+        Kind::ToolReady,
         |whose| format!("a background task of {whose} is ready"),
         |whose, count| format!("{count} background tasks of {whose} are ready"),
     ),
     (
-        "tool_match",
+        Kind::ToolMatch,
         |whose| format!("a background task of {whose} has printed a line that is watched for"),
         |whose, count| format!("background tasks of {whose} have printed {count} lines that are watched for"),
     ),
     (
-        "tool_stalled",
+        Kind::ToolStalled,
         |whose| format!("a background task of {whose} is silent and runs on"),
         |whose, count| format!("{count} background tasks of {whose} are silent and run on"),
     ),
     (
-        "tool_progress",
+        Kind::ToolProgress,
         |whose| format!("a background task of {whose} runs on"),
         |whose, count| format!("background tasks of {whose} run on ({count} reports)"),
     ),
@@ -36,7 +37,7 @@ const KINDS: [Words; 5] = [
 /// The line; `whose` tasks, for example "this session".
 pub(crate) fn headline(notices: &[Notice], whose: &str) -> String {
     let known = KINDS.iter().filter_map(|(kind, one, several)| {
-        match notices.iter().filter(|notice| notice.kind == *kind).count() {
+        match notices.iter().filter(|notice| notice.about() == Some(*kind)).count() {
             0 => None,
             1 => Some(one(whose)),
             count => Some(several(whose, count)),
