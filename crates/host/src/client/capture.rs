@@ -58,12 +58,14 @@ impl Capture {
         })
     }
 
+    /// As the kernel calls it, however it was spelled; one that is missing keeps its spelling, and the task will say so.
     fn cwd(&self) -> io::Result<PathBuf> {
-        match &self.cwd {
-            Some(cwd) if cwd.is_absolute() => Ok(cwd.clone()),
-            Some(cwd) => Ok(here()?.join(strip_dot(cwd))),
-            None => here(),
-        }
+        let asked = match &self.cwd {
+            Some(cwd) if cwd.is_absolute() => cwd.clone(),
+            Some(cwd) => here()?.join(strip_dot(cwd)),
+            None => return here(),
+        };
+        Ok(asked.canonicalize().unwrap_or(asked))
     }
 
     fn environment(&self, inherited: impl Iterator<Item = (OsString, OsString)>) -> Vec<ByteBuf> {

@@ -1,5 +1,7 @@
 //! Arguments: what cannot be meant is refused with the word that can, before anything is done.
 
+use serde_json::json;
+
 use crate::home::{Home, Said};
 
 fn refused(home: &Home, args: &[&str], message: &str, hint: &str) {
@@ -149,4 +151,41 @@ fn a_lease_beyond_the_calendar_holds() {
     let said = home.say(&["session", "lease", "s1", "--for", "99999999999d"]);
     assert!(said.code == Some(0) && said.out.contains("until 9999-12-30"), "{said:?}");
     home.say(&["session", "lease", "s1", "--for", "0"]);
+}
+
+#[test]
+fn a_stop_that_finds_nobody_says_so() {
+    let home = Home::new();
+    let other = home.run(&["--", "sleep", "1000"]);
+    for verb in [["kill", "-s", "nobody"].as_slice(), &["session", "end", "nobody"]] {
+        let said = home.say(verb);
+        assert_eq!((said.code, said.out.as_str(), said.err.trim()), (Some(0), "", "nothing to stop"), "{verb:?}");
+        let document = home.say(&[&["--json"], verb].concat()).json();
+        assert_eq!((&document["tasks"], &document["faults"]), (&json!([]), &json!([])), "{verb:?}");
+    }
+    let unknown = home.say(&["kill", "zzzzzzzzzzzz"]);
+    assert!(unknown.code == Some(125) && unknown.err.contains("zzzzzzzzzzzz"), "{unknown:?}");
+    assert_eq!(home.say(&["show", "--json", &other]).json()["state"], "running");
+}
+
+#[test]
+fn a_folder_has_one_name_in_every_answer() {
+    let home = Home::new();
+    let folder = home.path("folder");
+    std::fs::create_dir_all(folder.join("below")).unwrap();
+    std::os::unix::fs::symlink(&folder, home.path("link")).unwrap();
+    let name = folder.canonicalize().unwrap();
+    let below = home.path("folder/below/..");
+    for spelling in ["folder", "./folder/", "link", "link/below/..", below.to_str().unwrap()] {
+        let id = home.ended(&["-C", spelling, "-c", "pwd -P"]);
+        // Who is shown it has heard of it.
+        let notice = home.notices().pop().unwrap();
+        for document in [notice, home.say(&["show", "--json", &id]).json()] {
+            assert_eq!(document["cwd"], name.to_str().unwrap(), "{spelling}");
+        }
+        assert_eq!(home.say(&["logs", &id]).out.trim(), name.to_str().unwrap(), "{spelling}");
+    }
+    let missing = home.ended(&["-C", "link/none", "true"]);
+    let task = home.say(&["show", "--json", &missing]).json();
+    assert_eq!((&task["reason"], &task["cwd"]), (&json!("cwd_missing"), &json!(home.path("link/none"))));
 }

@@ -308,3 +308,25 @@ fn a_task_says_what_of_its_limits_does_not_hold() {
     let wrong = agent.call("run", json!({"command": "true", "limit": "disk=1G"}));
     assert!(format!("{wrong:?}").contains("mem=SIZE"), "{wrong:?}");
 }
+
+#[test]
+fn what_is_removed_from_the_environment_is_gone_and_what_is_given_is_there() {
+    let home = Home::new();
+    let env = [("GONE", "1"), ("BOTH", "2"), ("A_TOKEN", "3")];
+    let mut agent = Agent::start_with(&home, Ways { env: &env, ..Ways::default() });
+    let script = "echo [$GONE] [$BOTH] [${A_TOKEN:+there}]";
+    let mut options = json!({"command": script, "env_remove": ["GONE", "BOTH"], "env": {"BOTH": "given"}});
+    assert_eq!(agent.call("run", options.clone()).fields["tail"], "| [] [given] [there]");
+    options["env_mode"] = "clean".into();
+    assert_eq!(agent.call("run", options.clone()).fields["tail"], "| [] [given] []", "it looks like a secret");
+    options["env"]["A_TOKEN"] = "granted".into();
+    assert_eq!(
+        agent.call("run", options).fields["tail"],
+        "| [] [given] [there]",
+        "what is given counts before the name"
+    );
+    let mut command = home.command();
+    command.args(["run", "-f", "--env-remove", "GONE", "--env-remove", "BOTH", "-e", "BOTH=given", "-c", script]);
+    let output = command.envs(env).output().unwrap();
+    assert_eq!(String::from_utf8_lossy(&output.stdout), "[] [given] [there]\n");
+}

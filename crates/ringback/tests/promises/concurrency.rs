@@ -142,3 +142,19 @@ fn short_tasks_leave_no_process_and_no_descriptor_behind() {
             .unwrap();
     assert_eq!(children.trim(), "", "no zombie under the daemon");
 }
+
+#[test]
+fn waiters_of_one_task_are_all_answered() {
+    let world = World::new();
+    let go = world.fifo("go");
+    let id = world.sh(&format!("read x < {}; exit 7", go.word()));
+    let waits: Vec<Child> = (0..8).map(|_| world.onlooker(&["wait", "--json", &id]).spawn().unwrap()).collect();
+    let brief = world.look(&["wait", "--timeout", "1ms", &id]);
+    assert_eq!(brief.code, Some(124), "{brief:?}");
+    go.release(1);
+    for wait in waits {
+        let said = finish(wait);
+        assert_eq!((said.code, &said.json()["tasks"][0]["exit_code"]), (Some(7), &7.into()), "{said:?}");
+    }
+    assert_eq!(world.look(&["wait", &id]).code, Some(7), "and who asks afterwards");
+}
