@@ -5,6 +5,9 @@ use std::io;
 use crate::wire::Fault;
 use crate::wire::refusal::{CONFINED_CALLER, RESOURCES};
 
+/// What serves whoever is in a sandbox that the daemon is not in.
+pub(crate) const INSTEAD: &str = "ask from outside of the sandbox, as the tools of an MCP server there do, or write a request \
+                                  into a folder that `ringback spool` serves";
 /// No descriptor left, in this process or in the machine (errno(3)).
 const EMFILE: i32 = 24;
 const ENFILE: i32 = 23;
@@ -12,7 +15,7 @@ const ENFILE: i32 = 23;
 /// Why a caller is not served, from what was seen of it: what confines it more than `asked` (for example "the daemon"), if
 /// anything does. A caller that could not be seen is not served either.
 pub fn refusal(seen: io::Result<Option<&'static str>>, asked: &str) -> Option<Fault> {
-    let outside = || format!("ask from outside of the sandbox, or set `confined = \"allow\"` in the config of {asked}");
+    let outside = || format!("{INSTEAD}; or set `confined = \"allow\"` in the config of {asked}");
     let (code, message, hint) = match seen {
         Ok(None) => return None,
         Ok(Some(why)) => (CONFINED_CALLER, format!("the caller is more confined than {asked} ({why})"), outside()),

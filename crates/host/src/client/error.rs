@@ -3,7 +3,10 @@
 use std::io;
 use std::path::PathBuf;
 
+use ringback_sys::confine::own_is_confined;
+
 use crate::config::ConfigError;
+use crate::confined;
 use crate::home::HomeError;
 use crate::wire::{Fault, FrameError, VERSION};
 
@@ -146,7 +149,10 @@ impl ClientError {
             Self::HomeMoved { .. } => "set RINGBACK_HOME to where it is now; its tasks run on".to_owned(),
             Self::NoDaemon { .. } => "`ringback daemon run` starts one; so does `ringback run`".to_owned(),
             Self::Connect { source, .. } if source.kind() == io::ErrorKind::PermissionDenied => {
-                "is the home yours? `ringback doctor` looks".to_owned()
+                match own_is_confined() {
+                    None => "is the home yours? `ringback doctor` looks".to_owned(),
+                    Some(why) => format!("this process is in a sandbox ({why}): {}", confined::INSTEAD),
+                }
             }
             Self::InTheWay { socket } => format!("move {} away, and ask again", socket.display()),
             Self::NoProgram => "put `ringback` on the PATH".to_owned(),

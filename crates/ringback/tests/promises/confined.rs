@@ -1,9 +1,13 @@
 //! Callers in real sandboxes: none of them has a command run outside of its sandbox by asking us, whichever door it takes.
 
 use std::io::Write as _;
+use std::os::fd::AsFd as _;
+use std::os::unix::fs::PermissionsExt as _;
 use std::process::{Command, Stdio};
 
-use crate::support::{MINE, Said, World, finish};
+use ringback_sys::watch::{FolderWatch, For, poll};
+
+use crate::support::{HANG, MINE, Said, World, finish};
 
 /// Puts a seccomp filter on itself that allows everything, then becomes its arguments. 22 is `PR_SET_SECCOMP` and 38
 /// `PR_SET_NO_NEW_PRIVS`, which only root can do without (prctl(2)).
@@ -29,6 +33,19 @@ try:
     sys.exit('Landlock forbids nothing')
 except PermissionError:
     os.execvp(sys.argv[1], sys.argv[1:])
+";
+
+/// Forbids itself `connect(2)`, as the sandbox of an agent does, then becomes its arguments: a filter of four instructions
+/// (seccomp(2)) that answers EPERM.
+const NO_CONNECT: &str = "
+import ctypes, os, platform, struct, sys
+libc = ctypes.CDLL(None, use_errno=True)
+connect = {'x86_64': 42, 'aarch64': 203}[platform.machine()]
+steps = [(0x20, 0, 0, 0), (0x15, 0, 1, connect), (6, 0, 0, 0x50001), (6, 0, 0, 0x7fff0000)]
+code = ctypes.create_string_buffer(b''.join(struct.pack('HBBI', *step) for step in steps))
+program = ctypes.create_string_buffer(struct.pack('HxxxxxxQ', len(steps), ctypes.addressof(code)))
+assert libc.prctl(38, 1, 0, 0, 0) == 0 and libc.prctl(22, 2, program, 0, 0) == 0
+os.execvp(sys.argv[1], sys.argv[1:])
 ";
 
 /// Every sandbox that is tried: its name and the words before a command.
@@ -158,4 +175,38 @@ fn who_allows_confined_callers_in_the_config_has_them_served() {
     let (name, words) = SANDBOXES[0];
     let said = finish(world.client_below(words, &["run", "-f", "-c", "exit 7"]).spawn().unwrap());
     assert_eq!(said.code, Some(7), "{name}: {said:?}");
+}
+
+#[test]
+fn a_shell_that_may_not_connect_is_told_what_to_use_instead() {
+    let world = World::new();
+    let known = world.sh("exit 3");
+    world.end(&known);
+    let words = ["python3", "-c", NO_CONNECT];
+    for args in [&["run", "--", "true"][..], &["ps"], &["wait", &known]] {
+        let said = finish(within(&world, &words, args).spawn().unwrap());
+        assert!(said.code == Some(125) && said.err.starts_with("error: cannot reach the daemon at "), "{said:?}");
+        let hint = said.err.split_once("\nhint: ").unwrap_or_else(|| panic!("{said:?}")).1;
+        assert!(hint.contains("in a sandbox (") && hint.contains("MCP") && hint.contains("`ringback spool`"), "{hint}");
+    }
+    check_nothing_ran(&world, &known, "no connect(2)");
+    // What the hint names does serve it: the server of the folder is outside.
+    let folder = world.work("spool");
+    std::fs::create_dir(&folder).unwrap();
+    std::fs::set_permissions(&folder, std::fs::Permissions::from_mode(0o700)).unwrap();
+    let write = "echo '{\"cmd\":\"echo served\"}' > .new && mv .new a.json";
+    let mut shell = Command::new(words[0]);
+    shell.args(&words[1..]).args(["sh", "-c", write]).current_dir(&folder);
+    assert!(shell.status().unwrap().success());
+    let mut server = world.client(&["spool", folder.to_str().unwrap()]).spawn().unwrap();
+    let folder_news = FolderWatch::new().unwrap();
+    folder_news.arrivals(&folder).unwrap();
+    let record = || std::fs::read_to_string(folder.join("a.json")).unwrap_or_default();
+    while !record().contains("\"done\"") {
+        assert_eq!(poll(&[(folder_news.as_fd(), For::Read)], Some(HANG)).unwrap(), [true], "{}", record());
+        folder_news.read().unwrap();
+    }
+    assert!(record().contains("served\\n"), "{}", record());
+    server.kill().unwrap();
+    finish(server);
 }
