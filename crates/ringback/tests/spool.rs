@@ -8,7 +8,7 @@ use std::os::fd::AsFd as _;
 use std::os::unix::fs::{PermissionsExt as _, symlink};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 use ringback_sys::watch::{FolderWatch, For, poll};
 use serde_json::{Value, json};
@@ -415,6 +415,56 @@ fn a_stopped_server_leaves_its_tasks_and_the_next_takes_them_up() {
     fs::write(&gate, "go\n").unwrap();
     let record = world.until_status("long", "done");
     assert_eq!((&record["exit_code"], world.text("long.out")), (&json!(7), "one\ntwo\n".to_owned()));
+}
+
+/// Sets the times of a file or folder, in seconds since 1970.
+fn set_times(path: &Path, seconds: u64) {
+    let time = SystemTime::UNIX_EPOCH + Duration::from_secs(seconds);
+    let times = fs::FileTimes::new().set_accessed(time).set_modified(time);
+    fs::File::open(path).unwrap().set_times(times).unwrap();
+}
+
+#[test]
+fn clocks_that_jump_change_nothing() {
+    const LONG_AGO: u64 = 5;
+    const FAR_AHEAD: u64 = 4_000_000_000;
+    let world = World::new();
+    let (gate, marks) = (world.path("gate"), world.path("marks"));
+    assert!(Command::new("mkfifo").arg(&gate).status().unwrap().success());
+    let cmd = format!("echo x >> {}; echo one; read x < {}; echo two; exit 6", marks.display(), gate.display());
+    // Asked for by clocks that do not agree, with folders and files of other times than ours.
+    world.submit("long", &json!({ "cmd": cmd, "created_at": FAR_AHEAD }));
+    set_times(&world.dir("long.json"), FAR_AHEAD);
+    set_times(&world.path("dir"), FAR_AHEAD);
+    let mut server = world.serve(&[]);
+    world.until("the first line", || (world.text("long.out") == "one\n").then_some(()));
+    for (n, seconds) in [LONG_AGO, FAR_AHEAD, 0].into_iter().enumerate() {
+        let id = format!("n{n}");
+        fs::write(world.dir(".new"), json!({ "cmd": "exit 3", "created_at": seconds }).to_string()).unwrap();
+        set_times(&world.dir(".new"), seconds);
+        set_times(&world.path("dir"), seconds);
+        fs::rename(world.dir(".new"), world.dir(&format!("{id}.json"))).unwrap();
+        let record = world.until_status(&id, "done");
+        assert_eq!((&record["exit_code"], &record["created_at"]), (&json!(3), &json!(seconds)));
+        assert!(record["completed_at"].as_u64().unwrap() >= record["started_at"].as_u64().unwrap(), "{record}");
+    }
+    // While it runs, time goes back and forth, and server after server finds it.
+    for seconds in [LONG_AGO, FAR_AHEAD] {
+        assert_eq!(server.signal("TERM"), 0);
+        for name in ["long.json", "long.out", "long.err", "n0.json", "."] {
+            set_times(&world.dir(name), seconds);
+        }
+        server = world.serve(&[]);
+        world.ask(&format!("after{seconds}"), "true");
+        world.until_status(&format!("after{seconds}"), "done");
+        assert_eq!(read(&world.dir("long.json")).unwrap()["status"], "running");
+    }
+    fs::write(&gate, "go\n").unwrap();
+    let record = world.until_status("long", "done");
+    assert_eq!((&record["exit_code"], &record["created_at"]), (&json!(6), &json!(FAR_AHEAD)));
+    assert_eq!((world.text("long.out").as_str(), fs::read_to_string(marks).unwrap().as_str()), ("one\ntwo\n", "x\n"));
+    let task = world.json(&["show", record["ringback"]["task"].as_str().unwrap(), "--json"]);
+    assert!(u128::from(task["duration_ms"].as_u64().unwrap()) < HANG.as_millis(), "{task}");
 }
 
 #[test]
