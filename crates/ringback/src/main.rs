@@ -2,6 +2,7 @@
 
 mod caller;
 mod cli;
+mod exact;
 mod explain;
 mod hook;
 #[cfg(feature = "mcp")]

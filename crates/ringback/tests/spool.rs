@@ -262,6 +262,11 @@ fn a_half_written_request_is_waited_for_and_a_broken_one_refused() {
 
     world.submit("empty", &json!({ "id": "empty", "cmd": "", "status": "pending" }));
     assert!(world.until_status("empty", "interrupted")["error"].as_str().unwrap().contains("cmd"));
+    let rounded = r#"{"id":"long","cmd":"true","note":123456789012345678901}"#;
+    fs::write(world.dir(".new"), rounded).unwrap();
+    fs::rename(world.dir(".new"), world.dir("long.json")).unwrap();
+    let refusal = world.until_status("long", "interrupted");
+    assert!(refusal["error"].as_str().unwrap().contains("123456789012345678901 would be rounded"), "{refusal}");
 }
 
 #[test]

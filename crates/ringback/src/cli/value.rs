@@ -7,6 +7,7 @@ use std::time::Duration;
 use clap::builder::{OsStringValueParser, TypedValueParser};
 use ringback_host::quantity;
 
+use crate::exact;
 use crate::render::clean;
 
 /// A duration that may be zero.
@@ -53,7 +54,11 @@ pub(crate) fn size(text: &str) -> Result<u64, String> {
 
 /// JSON of the caller.
 pub(crate) fn json(text: &str) -> Result<serde_json::Value, String> {
-    serde_json::from_str(text).map_err(|error| format!("it is not JSON: {error}"))
+    let value = serde_json::from_str(text).map_err(|error| format!("it is not JSON: {error}"))?;
+    match exact::rounded(text.as_bytes()) {
+        None => Ok(value),
+        Some(number) => Err(format!("{}; {}", exact::why(number), exact::CURE)),
+    }
 }
 
 /// A signal by name or number.
@@ -158,6 +163,9 @@ mod tests {
         assert_eq!(pair(OsStr::new("A=b=c")), Ok(("A".into(), "b=c".into())));
         assert!(pair(OsStr::new("")).is_err() && name(OsStr::new("A=b")).is_err() && name(OsStr::new("A")).is_ok());
         assert!(limit("100us").is_err() && limit("1ms").is_ok() && json("{").unwrap_err().contains("not JSON"));
+        let long = json("{\"a\":[123456789012345678901]}").unwrap_err();
+        assert_eq!(long, "123456789012345678901 would be rounded: a number has 64 bits; write it as a string");
+        assert_eq!(json("18446744073709551615").unwrap(), u64::MAX);
         assert!(pair(OsStr::new("=b")).is_err() && pair(OsStr::new("SURELY_NOT_SET_1")).is_err());
     }
 }

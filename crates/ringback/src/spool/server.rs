@@ -23,6 +23,7 @@ use super::name::{Name, Role};
 use super::record::{self, Outputs};
 use super::request::{Bad, Claimed, Record, Request};
 use crate::cli::door::{self, Door, caller};
+use crate::exact;
 use crate::explain::{Done, Failure};
 use crate::render::task::verdict;
 
@@ -195,7 +196,14 @@ impl Server {
                 self.line.insert(name);
                 Ok(())
             }
-            Ok(Record::Pending(request)) => self.start(&name, request, before.as_ref()),
+            Ok(Record::Pending(request)) => match exact::rounded(&bytes) {
+                None => self.start(&name, request, before.as_ref()),
+                // In the record it would be another.
+                Some(number) => {
+                    let why = format!("{}; {}", exact::why(number), exact::CURE);
+                    self.refuse(&name, &why, Some(&request.fields))
+                }
+            },
             Ok(Record::Running(request, claimed)) => self.attach(&name, request, &claimed),
             Ok(Record::Settled) => {
                 self.desk.unclaim(&name);
