@@ -12,6 +12,7 @@ use std::{
 
 use rustix::{
     fs::{Mode, OFlags},
+    io::Errno,
     net::{
         AddressFamily, SocketAddrUnix, SocketFlags, SocketType,
         sockopt::{Timeout, set_socket_timeout},
@@ -56,6 +57,12 @@ pub fn listen(dir: &Path, name: &str) -> io::Result<UnixListener> {
     rustix::fs::chmod(&path, Mode::from_raw_mode(files::FILE_MODE))?;
     rustix::net::listen(&socket, WAITING_MAX)?;
     Ok(socket.into())
+}
+
+/// Whether somebody could not be accepted because the process or the machine has no descriptor or memory to give (accept(2)).
+pub fn is_shortage(error: &io::Error) -> bool {
+    let shortages = [Errno::NOMEM, Errno::NFILE, Errno::MFILE, Errno::NOBUFS];
+    Errno::from_io_error(error).is_some_and(|errno| shortages.contains(&errno))
 }
 
 /// Connects to `dir/name`: [`io::ErrorKind::NotFound`] without a socket, [`io::ErrorKind::ConnectionRefused`] with a dead one.

@@ -35,7 +35,7 @@ impl Daemon {
                 Ok((stream, _)) => self.accept(stream),
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(error) if is_shortage(&error) && self.spare.take().is_some() => {
+                Err(error) if socket::is_shortage(&error) && self.spare.take().is_some() => {
                     let (said, clients) = (self.refuse_one(), self.places.clients);
                     self.spare = open_spare();
                     if !said {
@@ -156,13 +156,6 @@ impl Daemon {
 /// A descriptor that can be given up to answer a client for whom there is none.
 pub(super) fn open_spare() -> Option<File> {
     File::open("/dev/null").ok()
-}
-
-/// The process or the machine has no more descriptors or memory to give (accept(2)).
-fn is_shortage(error: &io::Error) -> bool {
-    /// `ENOMEM`, `ENFILE`, `EMFILE`, `ENOBUFS` (asm-generic/errno.h).
-    const SHORTAGES: [i32; 4] = [12, 23, 24, 105];
-    error.raw_os_error().is_some_and(|errno| SHORTAGES.contains(&errno))
 }
 
 /// Says that there is no place, and hangs up. An answer of some hundred bytes fits into any socket.

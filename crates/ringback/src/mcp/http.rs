@@ -2,9 +2,10 @@
 
 use std::convert::Infallible;
 use std::fmt::Write as _;
-use std::fs::{self, OpenOptions};
+use std::fs::{self, File, OpenOptions};
+use std::future::ready;
 use std::io::{self, Write as _};
-use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, Shutdown, SocketAddr};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 use std::pin::Pin;
@@ -21,10 +22,12 @@ use hyper::service::service_fn;
 use hyper::{Request, Response, StatusCode};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use ringback_host::home::Home;
+use ringback_sys::socket;
 use rmcp::transport::streamable_http_server::session::local::LocalSessionManager;
 use rmcp::transport::{StreamableHttpServerConfig, StreamableHttpService};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::Semaphore;
+use tokio::sync::{Notify, Semaphore};
+use tokio::time::timeout;
 
 use super::heard::Exchange;
 use super::peer::{Measure, Peer};
@@ -43,6 +46,9 @@ const CONNECTIONS_MAX: usize = 256;
 const BODY_BYTES_MAX: usize = 16 << 20;
 /// How long a client may take to say what it wants.
 const HEADERS_WAIT: Duration = Duration::from_secs(10);
+/// When there is no descriptor to accept anybody with, and none of our connections ends, it is tried again after this long:
+/// that others give theirs back is told to nobody.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
 type Service = StreamableHttpService<Arc<Server>, LocalSessionManager>;
 type Answered = BoxBody<Bytes, Infallible>;
@@ -89,6 +95,8 @@ impl Door {
         let service = Service::new(move || Ok(Arc::new(factory.for_connection())), Arc::default(), config);
         let gate = Arc::new(Gate { service, server, measure: self.measure, token: self.token });
         let room = Arc::new(Semaphore::new(CONNECTIONS_MAX));
+        let left = Arc::new(Notify::new());
+        let mut spare = open_spare();
         loop {
             let Ok(place) = Arc::clone(&room).acquire_owned().await else {
                 return Failure::new("http", "the server has closed", None);
@@ -97,16 +105,56 @@ impl Door {
                 Ok((stream, _)) => stream,
                 // It broke before it was taken (accept(2)); others may still come.
                 Err(error) if error.kind() == io::ErrorKind::ConnectionAborted => continue,
+                Err(error) if socket::is_shortage(&error) => {
+                    if spare.take().is_none() || !turn_away_one(&self.listener).await {
+                        // One that has left means that there is a descriptor.
+                        let _either = timeout(ACCEPT_PAUSE, left.notified()).await;
+                    }
+                    spare = open_spare();
+                    continue;
+                }
                 Err(error) => return Failure::of("http", &error, None),
             };
             // Without a descriptor left for the look, nobody is served unseen.
-            let Ok(peer) = Peer::new(&stream) else { continue };
-            let gate = Arc::clone(&gate);
+            let Ok(peer) = Peer::new(&stream) else {
+                turn_away(stream);
+                continue;
+            };
+            let (gate, left) = (Arc::clone(&gate), Arc::clone(&left));
             tokio::spawn(async move {
                 gate.serve(stream, Arc::new(peer)).await;
                 drop(place);
+                left.notify_one();
             });
         }
+    }
+}
+
+/// A descriptor that can be given up to answer a client for whom there is none.
+fn open_spare() -> Option<File> {
+    File::open("/dev/null").ok()
+}
+
+/// Answers whoever is waiting, with the descriptor that was kept back for that; whether there was one.
+async fn turn_away_one(listener: &TcpListener) -> bool {
+    tokio::select! {
+        biased;
+        accepted = listener.accept() => accepted.map(|(stream, _)| turn_away(stream)).is_ok(),
+        // Who has left meanwhile is not waited for.
+        () = ready(()) => false,
+    }
+}
+
+/// Says that there is no place, and hangs up. An answer of some hundred bytes fits into any socket.
+fn turn_away(stream: TcpStream) {
+    let hint = "close connections that are not used, or start the server with a higher `ulimit -n`; tasks run on";
+    let why = Failure::new("too_many_clients", "this server may open no more files", Some(hint.to_owned()));
+    let body = why.json().to_string();
+    let head = "HTTP/1.1 503 Service Unavailable\r\nContent-Type: application/json\r\nConnection: close";
+    let answer = format!("{head}\r\nContent-Length: {}\r\n\r\n{body}", body.len());
+    if let Ok(mut stream) = stream.into_std() {
+        // A client that has left needs no answer.
+        let _unread = stream.write(answer.as_bytes()).and_then(|_| stream.shutdown(Shutdown::Write));
     }
 }
 

@@ -3,11 +3,11 @@
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::TcpStream;
 use std::os::unix::fs::PermissionsExt as _;
-use std::process::{Child, Stdio};
+use std::process::{Child, Command, Stdio};
 
 use serde_json::{Value, json};
 
-use crate::agent::{Agent, Home, MODERN};
+use crate::agent::{Agent, Home, MODERN, PROGRAM};
 
 /// Asks the server at an address, with the token that it reads from a file, to run a command; prints status and answer. If
 /// it is told to hide, it may not be looked into (`PR_SET_DUMPABLE`, prctl(2)); if it is told to leave, it awaits no answer.
@@ -45,7 +45,17 @@ impl Drop for Server {
 
 impl Server {
     pub(crate) fn start(home: &Home) -> Self {
-        let mut command = home.command();
+        Self::start_as(home.command())
+    }
+
+    /// The same with no more than so many descriptors.
+    fn start_with(home: &Home, descriptors: usize) -> Self {
+        let mut command = home.command_of("sh");
+        command.args(["-c", &format!("ulimit -n {descriptors}; exec \"$0\" \"$@\""), PROGRAM]);
+        Self::start_as(command)
+    }
+
+    fn start_as(mut command: Command) -> Self {
         command.args(["--json", "mcp", "--http", "0"]).env("CLAUDE_CODE_SESSION_ID", "whoever-started-it");
         let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
         let mut line = String::new();
@@ -229,4 +239,43 @@ fn who_allows_confined_callers_in_the_config_has_them_served_over_http() {
     let mark = home.path().join("mark");
     let said = server.asked_by_a_task(&home, &["--sandbox", "ro"], "stay", &["touch", mark.to_str().unwrap()]);
     assert!(said.starts_with("200 ") && mark.exists(), "{said}");
+}
+
+#[test]
+fn a_server_without_descriptors_says_so_and_serves_on() {
+    let home = Home::new();
+    // The daemon has descriptors of its own.
+    home.cli(&["run", "--", "true"]);
+    let mut server = Server::start_with(&home, 40);
+    let ask = format!("GET / HTTP/1.1\r\nHost: {}\r\n\r\n", server.address);
+    let mut held = Vec::new();
+    let refused = loop {
+        assert!(held.len() < 40, "more connections than descriptors");
+        let mut stream = BufReader::new(TcpStream::connect(&server.address).unwrap());
+        // Who is turned away may be so before he has asked.
+        let _asked = stream.get_mut().write_all(ask.as_bytes());
+        let mut status = String::new();
+        stream.read_line(&mut status).unwrap();
+        if !status.starts_with("HTTP/1.1 401") {
+            let mut answer = String::new();
+            let _whole = stream.read_to_string(&mut answer);
+            break status + &answer;
+        }
+        held.push(stream);
+    };
+    assert!(refused.starts_with("HTTP/1.1 503") && refused.contains("too_many_clients"), "{refused}");
+    assert!(refused.contains("ulimit -n") && held.len() > 5, "{} held: {refused}", held.len());
+    for _ in 0..3 {
+        let mut again = String::new();
+        let _reset = TcpStream::connect(&server.address).unwrap().read_to_string(&mut again);
+        assert!(again.starts_with("HTTP/1.1 503"), "{again}");
+    }
+    for mut stream in held {
+        stream.get_mut().shutdown(std::net::Shutdown::Write).unwrap();
+        // At its end the server has closed it, too.
+        stream.read_to_end(&mut Vec::new()).unwrap();
+    }
+    let told = server.call("run", &json!({"command": "echo on"}));
+    assert_eq!(told["structuredContent"]["tail"], "| on");
+    assert!(server.child.try_wait().unwrap().is_none());
 }
