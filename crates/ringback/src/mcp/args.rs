@@ -7,6 +7,8 @@ use std::time::Duration;
 use ringback_host::quantity;
 use serde_json::{Map, Value};
 
+use super::message::Rounded;
+use crate::exact;
 use crate::explain::Failure;
 use crate::render::clean;
 
@@ -20,6 +22,7 @@ const QUOTED_CHARS: usize = 60;
 pub(super) struct Args {
     tool: &'static str,
     values: Map<String, Value>,
+    rounded: Option<Rounded>,
 }
 
 impl Args {
@@ -27,12 +30,17 @@ impl Args {
     pub(super) fn new(tool: &'static str, known: &[&str], values: Map<String, Value>) -> Result<Self, Failure> {
         let values: Map<String, Value> = values.into_iter().filter(|(_, value)| !value.is_null()).collect();
         match values.keys().find(|name| !known.contains(&name.as_str())) {
-            None => Ok(Self { tool, values }),
+            None => Ok(Self { tool, values, rounded: None }),
             Some(name) => Err(wrong(
                 format!("`{tool}` has no argument `{}`", clean::short(name, QUOTED_CHARS)),
                 format!("its arguments are {}", known.join(", ")),
             )),
         }
+    }
+
+    /// The same arguments of a call in whose text this number stood.
+    pub(super) fn rounded(self, rounded: Option<Rounded>) -> Self {
+        Self { rounded, ..self }
     }
 
     /// A text.
@@ -153,9 +161,12 @@ impl Args {
         }
     }
 
-    /// Anything, bounded.
+    /// Anything, bounded, and nothing that would come back as something else.
     pub(super) fn value(&mut self, name: &str) -> Result<Option<Value>, Failure> {
         let Some(value) = self.values.remove(name) else { return Ok(None) };
+        if let Some(Rounded(number)) = &self.rounded {
+            return Err(wrong(format!("`{name}`: {}", exact::why(number)), exact::CURE.to_owned()));
+        }
         let bytes = value.to_string().len();
         if bytes > TEXT_BYTES_MAX { Err(self.too_long(name, bytes)) } else { Ok(Some(value)) }
     }

@@ -1,27 +1,41 @@
-//! stdin and stdout as the server's transport: it knows when an answer was written, and that stdin has closed.
+//! stdin and stdout as the server's transport: it answers what cannot be read, and knows when an answer was written and that
+//! stdin has closed.
 
+use std::collections::VecDeque;
 use std::future::Future;
 use std::io;
+use std::pin::Pin;
 use std::sync::Arc;
 
 use rmcp::RoleServer;
 use rmcp::model::{ClientJsonRpcMessage, ClientRequest, GetMeta as _, JsonRpcMessage, ProtocolVersion};
 use rmcp::service::{RxJsonRpcMessage, TxJsonRpcMessage, serve_server};
 use rmcp::transport::Transport;
-use rmcp::transport::async_rw::AsyncRwTransport;
 use rmcp::transport::io::{StdioReader, StdioWriter, stdio_pipes};
+use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader};
+use tokio::sync::Mutex;
 
+use super::message::{self, Read, Refusal};
 use super::server::Server;
 
 /// The longest message that is read. An argument that is too long is refused by name, so the message has to be read; one
-/// of 10 MB may be six times that as JSON escapes. Beyond this it is dropped unread.
+/// of 10 MB may be six times that as JSON escapes. What is longer is passed over, and that is said.
 const MESSAGE_BYTES_MAX: usize = 80 << 20;
+/// How much room is kept from one line to the next.
+const ROOM_BYTES: usize = 64 << 10;
 
 /// Serves until stdin closes.
 pub(super) async fn serve_stdio(server: Arc<Server>) {
     let (reader, writer) = stdio_pipes();
-    let inner = AsyncRwTransport::new(reader, writer).with_max_line_length(MESSAGE_BYTES_MAX);
-    let courier = Courier { inner, server: Arc::clone(&server), opened: false };
+    let courier = Courier {
+        lines: Lines { reader: BufReader::new(reader), line: Vec::new(), is_too_long: false },
+        out: Out(Arc::new(Mutex::new(writer))),
+        server: Arc::clone(&server),
+        read: VecDeque::new(),
+        refusing: None,
+        opened: false,
+        knows_lists: false,
+    };
     // Both ends are the client's leaving: before it said anything, and after.
     if let Ok(running) = serve_server(server, courier).await {
         let _quit = running.waiting().await;
@@ -29,10 +43,42 @@ pub(super) async fn serve_stdio(server: Arc<Server>) {
 }
 
 struct Courier {
-    inner: AsyncRwTransport<RoleServer, StdioReader, StdioWriter>,
+    lines: Lines,
+    out: Out,
     server: Arc<Server>,
+    /// What one line held and nobody has taken.
+    read: VecDeque<Read>,
+    /// A refusal on its way out: rmcp may give up receiving at any time and asks again.
+    refusing: Option<Pin<Box<dyn Future<Output = io::Result<()>> + Send>>>,
     /// Whether a request has come that decides which generation of the protocol is spoken.
     opened: bool,
+    /// Whether the handshake was that of the one version that has lists of messages.
+    knows_lists: bool,
+}
+
+impl Courier {
+    /// The next message that is one; what is none has been answered by then.
+    async fn next(&mut self) -> Option<ClientJsonRpcMessage> {
+        loop {
+            if let Some(refusing) = &mut self.refusing {
+                // Who does not read has no use for it; what he sends counts all the same.
+                let _unread = refusing.as_mut().await;
+                self.refusing = None;
+            }
+            match self.read.pop_front() {
+                Some(Ok(Some(message))) => return Some(message),
+                Some(Ok(None)) => {}
+                Some(Err(refusal)) => {
+                    self.refusing = Some(Box::pin(self.out.write(serde_json::to_vec(&refusal.answer()))));
+                }
+                None => {
+                    let line = self.lines.next().await?;
+                    self.read.extend(read(line, self.knows_lists));
+                    self.lines.clear();
+                }
+            }
+        }
+    }
 }
 
 impl Transport<RoleServer> for Courier {
@@ -46,7 +92,7 @@ impl Transport<RoleServer> for Courier {
             JsonRpcMessage::Response(response) => Some(response.id.clone()),
             JsonRpcMessage::Request(_) | JsonRpcMessage::Notification(_) | JsonRpcMessage::Error(_) => None,
         };
-        let sent = self.inner.send(item);
+        let sent = self.out.write(serde_json::to_vec(&item));
         let server = Arc::clone(&self.server);
         async move {
             sent.await?;
@@ -59,10 +105,13 @@ impl Transport<RoleServer> for Courier {
 
     async fn receive(&mut self) -> Option<RxJsonRpcMessage<RoleServer>> {
         loop {
-            let Some(message) = self.inner.receive().await else {
+            let Some(message) = self.next().await else {
                 self.server.close();
                 return None;
             };
+            if let Some(version) = handshake(&message) {
+                self.knows_lists = *version == ProtocolVersion::V_2025_03_26;
+            }
             // Before that request rmcp takes anything but a request for a reason to leave.
             if self.opened || matches!(message, JsonRpcMessage::Request(_)) {
                 self.opened |= opens(&message);
@@ -72,8 +121,82 @@ impl Transport<RoleServer> for Courier {
     }
 
     async fn close(&mut self) -> Result<(), Self::Error> {
-        self.inner.close().await
+        Ok(())
     }
+}
+
+/// stdout, one message at a time.
+struct Out(Arc<Mutex<StdioWriter>>);
+
+impl Out {
+    fn write(&self, message: serde_json::Result<Vec<u8>>) -> impl Future<Output = io::Result<()>> + Send + use<> {
+        let writer = Arc::clone(&self.0);
+        async move {
+            let mut line = message?;
+            line.push(b'\n');
+            let mut writer = writer.lock().await;
+            writer.write_all(&line).await?;
+            writer.flush().await
+        }
+    }
+}
+
+/// stdin, line by line.
+struct Lines {
+    reader: BufReader<StdioReader>,
+    /// What has been read of the line so far: it stays here when somebody gives up waiting for the rest.
+    line: Vec<u8>,
+    is_too_long: bool,
+}
+
+impl Lines {
+    /// The next line, also one that ends with stdin instead of a newline; nothing behind the last.
+    async fn next(&mut self) -> Option<Result<&[u8], Refusal>> {
+        loop {
+            // What cannot be read any more has ended.
+            let piece = self.reader.fill_buf().await.unwrap_or_default();
+            let end = piece.iter().position(|byte| *byte == b'\n');
+            let taken = end.map_or(piece.len(), |end| end + 1);
+            let is_over = end.is_some() || piece.is_empty();
+            self.is_too_long |= self.line.len() + taken > MESSAGE_BYTES_MAX;
+            if self.is_too_long {
+                self.clear();
+            } else {
+                self.line.extend_from_slice(&piece[..taken]);
+            }
+            self.reader.consume(taken);
+            if !is_over {
+                continue;
+            }
+            if std::mem::take(&mut self.is_too_long) {
+                return Some(Err(Refusal::too_long(MESSAGE_BYTES_MAX)));
+            }
+            return (taken > 0 || !self.line.is_empty()).then_some(Ok(&self.line));
+        }
+    }
+
+    /// Makes room for the next line.
+    fn clear(&mut self) {
+        self.line.clear();
+        self.line.shrink_to(ROOM_BYTES);
+    }
+}
+
+/// What a line holds: nothing, a message, or several.
+fn read(line: Result<&[u8], Refusal>, knows_lists: bool) -> Vec<Read> {
+    match line {
+        Ok(line) if line.trim_ascii().is_empty() => Vec::new(),
+        Ok(line) if knows_lists && message::is_list(line) => message::read_list(line),
+        Ok(line) => vec![message::read(line)],
+        Err(refusal) => vec![Err(refusal)],
+    }
+}
+
+/// The version that the older handshake asks for.
+fn handshake(message: &ClientJsonRpcMessage) -> Option<&ProtocolVersion> {
+    let JsonRpcMessage::Request(request) = message else { return None };
+    let ClientRequest::InitializeRequest(hello) = &request.request else { return None };
+    Some(&hello.params.protocol_version)
 }
 
 /// Whether rmcp leaves its opening phase on this message: on the old handshake, or on a request that says all it must.

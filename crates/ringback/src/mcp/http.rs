@@ -14,12 +14,12 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use http_body_util::combinators::BoxBody;
-use http_body_util::{BodyExt as _, Full};
+use http_body_util::{BodyExt as _, Full, LengthLimitError, Limited};
 use hyper::body::{Body, Bytes, Frame, Incoming, SizeHint};
 use hyper::header::{AUTHORIZATION, CONNECTION, CONTENT_TYPE, HOST, HeaderMap, HeaderValue, ORIGIN};
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
-use hyper::{Request, Response, StatusCode};
+use hyper::{Method, Request, Response, StatusCode};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use ringback_host::home::Home;
 use ringback_sys::socket;
@@ -30,6 +30,7 @@ use tokio::sync::{Notify, Semaphore};
 use tokio::time::timeout;
 
 use super::heard::Exchange;
+use super::message::{self, Refusal};
 use super::peer::{Measure, Peer};
 use super::server::Server;
 use crate::explain::Failure;
@@ -178,7 +179,7 @@ impl Gate {
         let _broken = serving.serve_connection(TokioIo::new(stream), answer).await;
     }
 
-    async fn answer(&self, mut request: Request<Incoming>, peer: &Peer) -> Response<Watched> {
+    async fn answer(&self, request: Request<Incoming>, peer: &Peer) -> Response<Watched> {
         let exchange = Arc::new(Exchange::new(Arc::clone(&self.server.link)));
         let response = if let Some((status, why)) = self.refuse(&request) {
             refusal(status, why)
@@ -187,8 +188,13 @@ impl Gate {
         } else if request.uri().path() != PATH {
             refusal(StatusCode::NOT_FOUND, "the path is /mcp")
         } else {
-            request.extensions_mut().insert(Arc::clone(&exchange));
-            self.service.handle(request).await
+            match read(request).await {
+                Ok(mut request) => {
+                    request.extensions_mut().insert(Arc::clone(&exchange));
+                    self.service.handle(request).await
+                }
+                Err(response) => response,
+            }
         };
         response.map(|inner| Watched { inner, exchange })
     }
@@ -245,6 +251,35 @@ impl Body for Watched {
     fn size_hint(&self) -> SizeHint {
         self.inner.size_hint()
     }
+}
+
+/// The request with its body, if that is a message. (rmcp answers one that is none in words of its own.)
+async fn read(request: Request<Incoming>) -> Result<Request<Full<Bytes>>, Response<Answered>> {
+    let (mut parts, body) = request.into_parts();
+    let body = match Limited::new(body, BODY_BYTES_MAX).collect().await {
+        Ok(body) => body.to_bytes(),
+        Err(error) if error.is::<LengthLimitError>() => {
+            return Err(no_message(StatusCode::PAYLOAD_TOO_LARGE, &Refusal::too_long(BODY_BYTES_MAX)));
+        }
+        Err(_) => return Err(refusal(StatusCode::BAD_REQUEST, "the body broke off")),
+    };
+    let is_json = |kind: &HeaderValue| kind.as_bytes().to_ascii_lowercase().starts_with(b"application/json");
+    if parts.method == Method::POST && parts.headers.get(CONTENT_TYPE).is_some_and(is_json) {
+        let read = message::read(&body).and_then(|read| read.ok_or_else(Refusal::misunderstood));
+        let message = read.map_err(|why| no_message(StatusCode::BAD_REQUEST, &why))?;
+        if let Some(rounded) = message::noted(&message) {
+            parts.extensions.insert(rounded);
+        }
+    }
+    Ok(Request::from_parts(parts, Full::new(body)))
+}
+
+/// A refusal in the words of JSON-RPC.
+fn no_message(status: StatusCode, why: &Refusal) -> Response<Answered> {
+    let mut response = Response::new(Full::new(Bytes::from(why.answer().to_string())).boxed());
+    *response.status_mut() = status;
+    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    response
 }
 
 fn refusal(status: StatusCode, why: &'static str) -> Response<Answered> {

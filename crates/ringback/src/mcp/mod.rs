@@ -13,6 +13,7 @@ mod heard;
 #[cfg(feature = "mcp-http")]
 mod http;
 mod link;
+mod message;
 #[cfg(feature = "mcp-http")]
 mod peer;
 mod resource;

@@ -30,6 +30,7 @@ use super::bell::{Attention, Bell};
 use super::heard::Exchange;
 use super::heard::{OnItsWay, OnTheWay};
 use super::link::{Line, Link, Shown};
+use super::message::Rounded;
 use super::speaker::Speaker;
 use super::subscribe::{self, Streams, Subscribed};
 use super::tool::{self, Job};
@@ -123,7 +124,13 @@ impl Server {
         }
     }
 
-    async fn perform(&self, request: CallToolRequestParams, speaker: &Speaker, awaited: &Awaited) -> Answer {
+    async fn perform(
+        &self,
+        request: CallToolRequestParams,
+        rounded: Option<Rounded>,
+        speaker: &Speaker,
+        awaited: &Awaited,
+    ) -> Answer {
         let mut session = speaker.session.clone();
         if request.name == "wait" && self.link.busy() >= WAITS_MAX {
             let hint = "name all ids in one wait".to_owned();
@@ -133,7 +140,7 @@ impl Server {
                 Some(hint),
             ));
         }
-        let job = read(request, speaker, &mut session);
+        let job = read(request, rounded, speaker, &mut session);
         self.link.asks_again(&session);
         let failure = match job {
             Ok(Job { limit, work }) => {
@@ -186,7 +193,12 @@ fn misshapen(params: Option<&Value>) -> Failure {
 }
 
 /// Reads a call. The session that it names is set even if the rest cannot be read.
-fn read(request: CallToolRequestParams, speaker: &Speaker, session: &mut String) -> Result<Job, Failure> {
+fn read(
+    request: CallToolRequestParams,
+    rounded: Option<Rounded>,
+    speaker: &Speaker,
+    session: &mut String,
+) -> Result<Job, Failure> {
     let Some(declared) = Declared::find(&request.name) else {
         let names: Vec<&str> = tools::TOOLS.iter().map(|tool| tool.name).collect();
         let message = format!("there is no tool `{}`", clean::short(&request.name, 60));
@@ -194,7 +206,7 @@ fn read(request: CallToolRequestParams, speaker: &Speaker, session: &mut String)
     };
     let known = declared.arguments();
     let known: Vec<&str> = known.iter().map(String::as_str).collect();
-    let mut args = Args::new(declared.name, &known, request.arguments.unwrap_or_default())?;
+    let mut args = Args::new(declared.name, &known, request.arguments.unwrap_or_default())?.rounded(rounded);
     if let Some(named) = args.text("session")? {
         if !is_label(&named) {
             let message = format!("`{}` cannot be the name of a session", clean::short(&named, 60));
@@ -232,9 +244,9 @@ impl ServerHandler for Server {
     ) -> Result<CallToolResponse, ErrorData> {
         let speaker = Speaker::of(&context);
         let attention = speaker.codex_thread.as_deref().map(|thread| self.bell.attend(thread));
-        let awaited = Awaited::default();
+        let (awaited, rounded) = (Awaited::default(), rounded(&context));
         let answer = tokio::select! {
-            answer = self.perform(request, &speaker, &awaited) => answer,
+            answer = self.perform(request, rounded, &speaker, &awaited) => answer,
             // The answer is never sent; the job gives up, and its tasks run on.
             () = context.ct.cancelled() => return Err(ErrorData::internal_error("the request was cancelled", None)),
             never = alive::report(&self.link, &context, &speaker.session, &awaited) => match never {},
@@ -395,6 +407,15 @@ fn too_many_streams() -> ErrorData {
 #[cfg(feature = "mcp-http")]
 pub(super) fn over_http(context: &RequestContext<RoleServer>) -> Option<&hyper::http::request::Parts> {
     context.extensions.get()
+}
+
+/// The number in the call's text that was rounded when it was read.
+fn rounded(context: &RequestContext<RoleServer>) -> Option<Rounded> {
+    #[cfg(feature = "mcp-http")]
+    if let Some(parts) = over_http(context) {
+        return parts.extensions.get().cloned();
+    }
+    context.extensions.get().cloned()
 }
 
 /// An error in the protocol's own terms.

@@ -181,8 +181,28 @@ impl Agent {
     }
 
     pub(crate) fn write_line(&mut self, line: &str) {
-        let stdin = self.stdin.as_mut().unwrap();
-        stdin.write_all(line.as_bytes()).and_then(|()| stdin.write_all(b"\n")).unwrap();
+        self.write_raw(line.as_bytes());
+        self.write_raw(b"\n");
+    }
+
+    /// What need not be a line, or text at all.
+    pub(crate) fn write_raw(&mut self, bytes: &[u8]) {
+        self.stdin.as_mut().unwrap().write_all(bytes).unwrap();
+    }
+
+    /// The code of the next answer that says that a message could not be read.
+    #[track_caller]
+    pub(crate) fn refused(&mut self) -> i64 {
+        let answer = self.answer_of(|answer| answer.get("id") == Some(&Value::Null));
+        assert!(answer["jsonrpc"] == "2.0" && answer["result"].is_null(), "{answer}");
+        let message = answer["error"]["message"].as_str().unwrap();
+        assert!(!message.is_empty() && message.len() < 200, "{answer}");
+        answer["error"]["code"].as_i64().unwrap()
+    }
+
+    /// Whether it has said, unasked so far, that a message could not be read.
+    pub(crate) fn has_refused(&self) -> bool {
+        self.early.iter().any(|answer| answer["id"].is_null())
     }
 
     /// Sends a request and gives its number.

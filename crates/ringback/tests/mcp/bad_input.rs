@@ -101,6 +101,7 @@ fn what_is_no_call_at_all_is_answered_in_the_protocols_words() {
     let head = "{\"jsonrpc\":\"2.0\",\"id\":508,\"method\":\"tools/call\",\"params\":";
     agent.write_line(&format!("{head}{}}}", call.replace("\"DEEP\"", &deep)));
     agent.write_line(&format!("{head}{{\"name\":\"run"));
+    assert_eq!((agent.refused(), agent.refused()), (-32700, -32700));
     assert_eq!(agent.call("run", json!({"command": "echo on"})).fields["tail"], "| on");
     assert_eq!(
         home.cli(&["ps", "-a", "--all-sessions"])["tasks"].as_array().unwrap().len(),
@@ -189,4 +190,32 @@ fn too_many_waits_at_once_leave_room_for_a_stop() {
     assert!(refused.is_error && refused.text.contains("in one wait"), "{refused:?}");
     assert!(agent.call("stop", json!({"ids": [id]})).verdict().starts_with("KILLED"));
     assert!(agent.told(waits[0]).verdict().starts_with("KILLED"));
+}
+
+#[test]
+fn a_number_that_would_be_rounded_is_refused_and_named() {
+    let home = Home::new();
+    let mut agent = Agent::start(&home);
+    let mut ask = |id: i64, binding: &str| {
+        let meta = serde_json::Value::Object(agent.meta());
+        let arguments = format!("{{\"command\":\"true\",\"binding\":{binding}}}");
+        let params = format!("{{\"name\":\"run\",\"arguments\":{arguments},\"_meta\":{meta}}}");
+        agent.write_line(&format!("{{\"jsonrpc\":\"2.0\",\"id\":{id},\"method\":\"tools/call\",\"params\":{params}}}"));
+        agent.told(id)
+    };
+    for (id, number) in [(700, "123456789012345678901"), (701, "-9223372036854775809"), (702, "0.12345678901234567891")]
+    {
+        let told = ask(id, &format!("{{\"a\":[1,{number}]}}"));
+        assert!(told.is_error && told.verdict().contains(&format!("`binding`: {number} would be rounded")), "{told:?}");
+        assert!(told.fields["next"].as_str().unwrap().contains("as a string"), "{told:?}");
+    }
+    let exact = "[18446744073709551615,-9223372036854775808,0.1,1.7976931348623157e308,\"123456789012345678901\"]";
+    let told = ask(710, exact);
+    assert!(!told.is_error, "{told:?}");
+    let text = |value: &serde_json::Value| value["binding"].to_string().replace("e+308", "e308");
+    assert_eq!(text(&told.fields), exact);
+    assert_eq!(text(&home.cli(&["show", &told.id()])), exact, "through store and wire");
+    let refused = home.command().args(["run", "--binding", "{\"n\":99999999999999999999}", "true"]).output().unwrap();
+    let said = String::from_utf8_lossy(&refused.stderr);
+    assert!(refused.status.code() == Some(2) && said.contains("99999999999999999999 would be rounded"), "{said}");
 }

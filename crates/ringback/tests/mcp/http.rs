@@ -242,6 +242,40 @@ fn who_allows_confined_callers_in_the_config_has_them_served_over_http() {
 }
 
 #[test]
+fn what_is_no_message_is_refused_in_the_words_of_json_rpc() {
+    let home = Home::new();
+    let server = Server::start(&home);
+    let long = "x".repeat((16 << 20) + 1);
+    let list = "[{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"ping\"}]";
+    for (body, status, code) in [
+        ("not json", 400, -32700),
+        ("{\"jsonrpc\":\"2.0\",\"id\":1,\"meth", 400, -32700),
+        ("", 400, -32700),
+        (list, 400, -32600),
+        ("{\"jsonrpc\":\"2.0\",\"id\":1.5,\"method\":\"ping\"}", 400, -32600),
+        (&long, 413, -32600),
+    ] {
+        let (said, answer) = server.post("/mcp", &[], body);
+        let answer: Value = serde_json::from_str(&answer).unwrap_or_else(|_| panic!("{body:.40}: {said} {answer}"));
+        assert_eq!((said, &answer["error"]["code"], &answer["id"]), (status, &json!(code), &Value::Null), "{body:.40}");
+    }
+    let told = server.call("run", &json!({"command": "x".repeat(10_000_000)}));
+    let verdict = told["structuredContent"]["verdict"].as_str().unwrap();
+    assert!(told["isError"] == true && verdict.contains("10000000 bytes"), "{verdict:.200}");
+    let meta = json!({
+        "io.modelcontextprotocol/protocolVersion": MODERN, "io.modelcontextprotocol/clientCapabilities": {},
+    });
+    let binding = "{\"n\":123456789012345678901}";
+    let call = format!(
+        "{{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"tools/call\",\"params\":{{\"name\":\"run\",\"arguments\":\
+         {{\"command\":\"true\",\"binding\":{binding}}},\"_meta\":{meta}}}}}"
+    );
+    let headers = [("MCP-Protocol-Version", MODERN), ("Mcp-Method", "tools/call"), ("Mcp-Name", "run")];
+    let (status, answer) = server.post("/mcp", &headers, &call);
+    assert!(status == 200 && answer.contains("123456789012345678901 would be rounded"), "{status} {answer}");
+}
+
+#[test]
 fn a_server_without_descriptors_says_so_and_serves_on() {
     let home = Home::new();
     // The daemon has descriptors of its own.

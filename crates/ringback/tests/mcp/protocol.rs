@@ -143,7 +143,6 @@ fn odd_messages_are_survived() {
     let home = Home::new();
     let mut agent = Agent::spawn(&home, Ways::default());
     agent.write_line("{\"jsonrpc\":\"2.0\",\"method\":\"notifications/initialized\"}");
-    agent.write_line("not json");
     agent.write_line("{\"jsonrpc\":\"2.0\",\"id\":77,\"result\":{}}");
     agent.write_line("");
     assert!(agent.request("server/discover", json!({})).is_ok());
@@ -159,6 +158,72 @@ fn odd_messages_are_survived() {
     let error = agent.request("tools/list", json!({"_meta": meta})).unwrap_err();
     assert!(error["code"] == -32022 && error["data"]["supported"].is_array(), "{error}");
     assert!(agent.is_running());
+}
+
+#[test]
+fn what_cannot_be_read_is_answered_and_the_next_message_is_served() {
+    let home = Home::new();
+    let mut agent = Agent::spawn(&home, Ways::default());
+    let long = vec![b'x'; 20_000_000];
+    let cut = [b"{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"tools/call\",\"params\":\"", long.as_slice()].concat();
+    let beyond = vec![b' '; (80 << 20) + 1];
+    let lines: [(&str, &[u8], i64); 10] = [
+        ("garbage", b"not json", -32700),
+        ("cut off", b"{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"tools/li", -32700),
+        ("no UTF-8", b"{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"\xff\xfe\"}", -32700),
+        ("bytes", b"\0\x01\x02\xff\r", -32700),
+        ("20 MB", &long, -32700),
+        ("20 MB, cut off", &cut, -32700),
+        ("longer than anything", &beyond, -32600),
+        ("a list", b"[{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"ping\"}]", -32600),
+        ("no message", b"{\"jsonrpc\":\"2.0\"}", -32600),
+        ("a strange id", b"{\"jsonrpc\":\"2.0\",\"id\":1.5,\"method\":\"tools/list\"}", -32600),
+    ];
+    for is_first in [true, false] {
+        for (what, line, code) in &lines {
+            agent.write_raw(line);
+            agent.write_raw(b"\n");
+            assert_eq!(agent.refused(), *code, "{what}");
+        }
+        assert!(agent.request("tools/list", json!({})).is_ok(), "before the first request: {is_first}");
+    }
+    // Who sends us back what we said, or something that wants no answer, gets none: two programs could go on for ever.
+    agent.write_line("{\"jsonrpc\":\"2.0\",\"id\":null,\"error\":{\"code\":-32700,\"message\":\"m\"}}");
+    agent.write_line("{\"jsonrpc\":\"2.0\",\"method\":\"notifications/of/nobody\",\"params\":5}");
+    agent.write_line("\r");
+    let told = agent.call("run", json!({"command": "echo on"}));
+    assert!(told.fields["tail"] == "| on" && !agent.has_refused(), "{told:?}");
+    let huge = String::from_utf8(long).unwrap();
+    let told = agent.call("run", json!({"command": huge}));
+    assert!(told.is_error && told.text.contains("20000000 bytes"), "{told:?}");
+    // The last message needs no newline behind it.
+    agent.write_raw(b"{\"jsonrpc\":\"2.0\",\"id\":901,\"method\":\"ping\"");
+    agent.close_stdin();
+    assert_eq!(agent.refused(), -32700);
+}
+
+#[test]
+fn lists_of_messages_are_taken_where_the_version_has_them() {
+    let home = Home::new();
+    let list = "[{\"jsonrpc\":\"2.0\",\"id\":801,\"method\":\"tools/list\"},{\"jsonrpc\":\"2.0\",\"method\":\
+                \"notifications/initialized\"},5,{\"jsonrpc\":\"2.0\",\"id\":802,\"method\":\"ping\"}]";
+    for (version, taken) in [("2024-11-05", false), ("2025-03-26", true), ("2025-06-18", false), ("2025-11-25", false)]
+    {
+        let mut agent = Agent::spawn(&home, Ways { legacy: true, ..Ways::default() });
+        let hello =
+            json!({"protocolVersion": version, "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}});
+        assert_eq!(agent.request("initialize", hello).unwrap()["protocolVersion"], version);
+        agent.write_line("{\"jsonrpc\":\"2.0\",\"method\":\"notifications/initialized\"}");
+        agent.write_line(list);
+        assert_eq!(agent.refused(), -32600, "{version}: of a list one element, or the list");
+        if taken {
+            assert_eq!(agent.answer(801).unwrap()["tools"].as_array().unwrap().len(), 7);
+            assert!(agent.answer(802).is_ok());
+            agent.write_line("[]");
+            assert_eq!(agent.refused(), -32600);
+        }
+        assert!(agent.request("ping", json!({})).is_ok() && !agent.has_refused(), "{version}");
+    }
 }
 
 #[test]
