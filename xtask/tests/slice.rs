@@ -22,6 +22,14 @@ fn prove(part: &str) {
     assert!(std::fs::read_to_string(results).unwrap().contains("\"tasks\""), "nothing was tried: {said}");
 }
 
+/// With `--seconds 0` it is the first of all ways: reads, writes and splices that do less than they were asked for.
+#[test]
+fn system_calls_that_do_less_than_they_were_asked_for_lose_nothing() {
+    if cfg!(target_arch = "x86_64") {
+        prove("faults");
+    }
+}
+
 #[test]
 fn a_round_of_random_kills_breaks_no_promise() {
     prove("kills");

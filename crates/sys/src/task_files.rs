@@ -196,10 +196,19 @@ pub fn find_state(dir: &Path) -> io::Result<Found> {
 
 /// Whether anything is written in an open `state`, and the newest whole record of it.
 ///
-/// One read: the file has always the same length, which is not asked for.
+/// One read as a rule: the file has always the same length, which is not asked for. A disk that gives less at once is asked for
+/// the rest, since an older record is in front of the newest one half of the time.
 fn newest(file: &File) -> io::Result<(bool, Option<Record>)> {
     let mut bytes = [0; record::FILE_BYTES + 1];
-    let length = file.read_at(&mut bytes, 0)?;
+    let mut length = 0;
+    while length < record::FILE_BYTES {
+        match file.read_at(&mut bytes[length..], length as u64) {
+            Ok(0) => break,
+            Ok(count) => length += count,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
     if length > record::FILE_BYTES {
         return Err(damaged("file, longer than it can be"));
     }

@@ -9,6 +9,8 @@ use super::chance::{Chance, pause};
 
 /// How many stand there all the time.
 const STANDING: usize = 12;
+/// Between two that come. Each costs as much as a task does, and it is tasks that are to be tried.
+const PAUSE: Duration = Duration::from_millis(20);
 
 /// Canaries that stand, and what became of those that come and go.
 pub(crate) struct Canaries {
@@ -17,9 +19,9 @@ pub(crate) struct Canaries {
     pub(crate) flown: AtomicU64,
 }
 
-fn start(script: &str) -> Option<Child> {
+fn start(time: &str) -> Option<Child> {
     let mut command = Command::new("setsid");
-    command.args(["sh", "-c", script]).env_clear().env("PATH", std::env::var_os("PATH").unwrap_or_default());
+    command.args(["sleep", time]).env_clear().env("PATH", std::env::var_os("PATH").unwrap_or_default());
     // A mark of another home's task is not a mark of ours.
     command.env("RINGBACK_ID", "000000000000").stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
     command.spawn().ok()
@@ -27,17 +29,16 @@ fn start(script: &str) -> Option<Child> {
 
 impl Canaries {
     pub(crate) fn new() -> Self {
-        let standing = (0..STANDING).filter_map(|_| start("exec sleep 100000")).collect();
+        let standing = (0..STANDING).filter_map(|_| start("100000")).collect();
         Self { standing, hit: AtomicU64::new(0), flown: AtomicU64::new(0) }
     }
 
-    /// Lets canaries come and go until it is `over`, so that pids go round.
+    /// Lets canaries come and go until it is `over`, on numbers that the tasks leave behind.
     pub(crate) fn fly(&self, mut chance: Chance, over: &AtomicBool) {
         let mut flying: Vec<Child> = Vec::new();
         while !over.load(Ordering::Relaxed) {
-            let script = format!("sleep 0.{}; exit 7", chance.below(9));
-            flying.extend(start(&script));
-            pause(Duration::from_millis(5));
+            flying.extend(start(&format!("0.{}", chance.below(9))));
+            pause(PAUSE);
             if flying.len() > 20 {
                 self.land(flying.remove(0));
             }
@@ -49,7 +50,7 @@ impl Canaries {
 
     fn land(&self, mut canary: Child) {
         self.flown.fetch_add(1, Ordering::Relaxed);
-        let untouched = canary.wait().is_ok_and(|status| status.code() == Some(7));
+        let untouched = canary.wait().is_ok_and(|status| status.success());
         self.hit.fetch_add(u64::from(!untouched), Ordering::Relaxed);
     }
 

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use serde_json::Value;
 
-use super::kills::Hits;
+use super::killer::Hits;
 use super::results::Counts;
 use super::zoo::{Ends, Kind, ZOO};
 

@@ -9,6 +9,7 @@ use rustix::process::Pid;
 
 use super::chance::{Chance, pause};
 use super::results::Counts;
+use super::subject::finish;
 use super::zoo::{Ends, Kind, ZOO};
 use super::{Trial, is_installed, processes, target};
 
@@ -100,8 +101,9 @@ fn shell(script: &str, folder: &Path, argument: &str, mark: &str) -> String {
     command.args(["-c", &script, "sh", argument]).env("PROVE_MARK", mark).current_dir(folder).stdin(Stdio::null());
     let path = std::env::var("PATH").unwrap_or_default();
     command.env("PATH", format!("{}:{path}", own_folder().display()));
-    let output = command.stderr(Stdio::null()).output();
-    output.map(|output| String::from_utf8_lossy(&output.stdout).trim_end().to_owned()).unwrap_or_default()
+    let child = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn();
+    // One that hangs has said nothing.
+    child.ok().and_then(finish).map(|said| said.out.trim_end().to_owned()).unwrap_or_default()
 }
 
 /// Asks, kills and looks, with the commands of the zoo that end by themselves and leave nothing behind.

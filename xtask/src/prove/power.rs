@@ -2,20 +2,17 @@
 //! process is killed, it is mounted again under another boot id, and what clients had been told must still be so.
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::path::Path;
 use std::time::Duration;
 
 use serde_json::Value;
 
 use super::chance::Chance;
+use super::disk::Disk;
 use super::results::Counts;
 use super::subject::{Subject, mark};
 use super::{Trial, is_installed, processes};
 
-/// Stops the file system where it is: `EXT4_IOC_SHUTDOWN` with `NOLOGFLUSH` (linux/fs/ext4/ext4.h).
-const CUT: &str =
-    "import fcntl,os,struct,sys; fcntl.ioctl(os.open(sys.argv[1],os.O_RDONLY),0x8004587d,struct.pack('I',2))";
 /// A boot that is not this one.
 const OTHER_BOOT: &str = "5eed5eed-0000-4000-8000-00005eed5eed\n";
 const SESSION: &str = "power";
@@ -31,57 +28,6 @@ struct Told {
     acked: u64,
     /// The last notice that was shown.
     seen: u64,
-}
-
-/// A file system in a file, mounted as the home.
-struct Disk {
-    image: PathBuf,
-    home: PathBuf,
-}
-
-impl Disk {
-    fn new(subject: &Subject) -> Result<Self, String> {
-        let disk = Self { image: subject.folder.path().join("image"), home: subject.home() };
-        std::fs::create_dir(&disk.home).map_err(|error| format!("cannot make the home: {error}"))?;
-        let image = disk.image.display().to_string();
-        shell("truncate -s 48M \"$1\" && mkfs.ext4 -q -F -O ^resize_inode \"$1\"", &[&image])?;
-        disk.mount()?;
-        shell("chmod 700 \"$1\"", &[&disk.home.display().to_string()])?;
-        Ok(disk)
-    }
-
-    /// Only a sync, and no clock, writes anything to the disk.
-    fn mount(&self) -> Result<(), String> {
-        let (image, home) = (self.image.display().to_string(), self.home.display().to_string());
-        shell("mount -o loop,commit=300,noatime \"$1\" \"$2\"", &[&image, &home])
-    }
-
-    fn unmount(&self) -> Result<(), String> {
-        shell("umount \"$1\" 2>/dev/null || umount -l \"$1\"", &[&self.home.display().to_string()])
-    }
-
-    fn cut(&self) -> Result<(), String> {
-        let status = Command::new("python3").args(["-c", CUT]).arg(&self.home).status();
-        match status {
-            Ok(status) if status.success() => Ok(()),
-            other => Err(format!("cannot cut the power: {other:?}")),
-        }
-    }
-}
-
-impl Drop for Disk {
-    fn drop(&mut self) {
-        let _ = self.unmount();
-    }
-}
-
-fn shell(script: &str, args: &[&str]) -> Result<(), String> {
-    let output = Command::new("sh").args(["-c", script, "sh"]).args(args).output();
-    match output {
-        Ok(output) if output.status.success() => Ok(()),
-        Ok(output) => Err(format!("`{script}`: {}", String::from_utf8_lossy(&output.stderr))),
-        Err(error) => Err(format!("`{script}`: {error}")),
-    }
 }
 
 pub(crate) fn run(trial: &mut Trial<'_>) -> Result<(), String> {

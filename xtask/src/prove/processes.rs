@@ -1,7 +1,9 @@
 //! Processes as they are seen from outside: found by what they carry, signalled through a pidfd.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::os::fd::OwnedFd;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 use std::time::Duration;
 
@@ -19,15 +21,35 @@ fn file(pid: Pid, name: &str) -> Vec<u8> {
     fs::read(format!("/proc/{}/{name}", pid.as_raw_nonzero())).unwrap_or_default()
 }
 
+/// Who holds a lock of flock(2), and on the file of which number: `1: FLOCK ADVISORY WRITE 7 fe:00:42 0 EOF` (proc(5)).
+fn holders() -> Vec<(Pid, u64)> {
+    let locks = fs::read_to_string("/proc/locks").unwrap_or_default();
+    let holder = |line: &str| {
+        let mut words = line.split_whitespace().skip_while(|word| *word != "FLOCK").skip(3);
+        let pid = Pid::from_raw(words.next()?.parse().ok()?)?;
+        Some((pid, words.next()?.rsplit(':').next()?.parse().ok()?))
+    };
+    locks.lines().filter_map(holder).collect()
+}
+
 /// The keepers of a home, each with the id of its task.
 pub(crate) fn keepers(home: &Path) -> Vec<(Pid, String)> {
+    keepers_among(all(), home)
+}
+
+/// Those of them that hold the lock of their task: all but the ones that are just being started. It costs little to look.
+pub(crate) fn settled_keepers(home: &Path) -> Vec<(Pid, String)> {
+    keepers_among(holders().into_iter().map(|(pid, _)| pid).collect(), home)
+}
+
+fn keepers_among(pids: Vec<Pid>, home: &Path) -> Vec<(Pid, String)> {
     let folder = |pid: &Pid| fs::read_link(format!("/proc/{}/cwd", pid.as_raw_nonzero())).ok();
     let is_keeper = |pid: &Pid| file(*pid, "cmdline").starts_with(b"ringback-keeper\0");
     let task = |pid: Pid| {
         let folder = folder(&pid).filter(|folder| folder.starts_with(home))?;
         Some((pid, folder.file_name()?.to_str()?.trim_end_matches(" (deleted)").to_owned()))
     };
-    all().into_iter().filter(is_keeper).filter_map(task).collect()
+    pids.into_iter().filter(is_keeper).filter_map(task).collect()
 }
 
 /// The processes whose command line has this word among its arguments.
@@ -41,29 +63,33 @@ pub(crate) fn with_argument(program: &str, argument: &str) -> Vec<Pid> {
     all().into_iter().filter(fits).collect()
 }
 
-/// The daemon of a home: who has its lock open.
+/// The daemon of a home: who holds its lock.
 pub(crate) fn daemon(home: &Path) -> Option<Pid> {
-    let lock = home.join("daemon.lock");
-    let has_it_open = |pid: &Pid| {
-        let Ok(entries) = fs::read_dir(format!("/proc/{}/fd", pid.as_raw_nonzero())) else { return false };
-        entries.flatten().any(|entry| fs::read_link(entry.path()).is_ok_and(|target| target == lock))
-    };
-    with_argument("ringback", "daemon").into_iter().find(has_it_open)
+    let lock = fs::metadata(home.join("daemon.lock")).ok()?.ino();
+    let holds = holders().into_iter().filter(|(_, file)| *file == lock).map(|(pid, _)| pid);
+    holds.into_iter().find(|pid| command_line(*pid).contains("daemon"))
 }
 
 /// The living processes with exactly this entry in the environment they were started with, but not ours or ringback's.
 pub(crate) fn marked(entry: &str) -> Vec<Pid> {
+    all().into_iter().filter(|pid| has_environment(*pid, entry) && is_foreign(*pid) && is_alive(*pid)).collect()
+}
+
+/// The living processes of these tasks, each with its task.
+pub(crate) fn members(tasks: &BTreeSet<String>) -> Vec<(Pid, String)> {
+    let member = |pid: Pid| Some((pid, task_of(pid).filter(|task| tasks.contains(task))?));
+    let members = all().into_iter().filter_map(member);
+    members.filter(|(pid, _)| is_foreign(*pid) && is_alive(*pid)).collect()
+}
+
+fn is_foreign(pid: Pid) -> bool {
     let own = std::process::id().cast_signed();
-    let carries = |pid: &Pid| has_environment(*pid, entry);
-    let foreign = |pid: &Pid| {
-        let line = file(*pid, "cmdline");
-        let name = line.split(|byte| *byte == 0).next().unwrap_or_default();
-        // The daemon starts its own program by another name.
-        let exe = fs::read_link(format!("/proc/{}/exe", pid.as_raw_nonzero())).unwrap_or_default();
-        let is_ours = exe.file_name().is_some_and(|name| name.to_string_lossy().starts_with("ringback"));
-        pid.as_raw_nonzero().get() != own && !is_ours && !name.starts_with(b"ringback-keeper")
-    };
-    all().into_iter().filter(|pid| carries(pid) && foreign(pid) && is_alive(*pid)).collect()
+    let line = file(pid, "cmdline");
+    let name = line.split(|byte| *byte == 0).next().unwrap_or_default();
+    // The daemon starts its own program by another name.
+    let exe = fs::read_link(format!("/proc/{}/exe", pid.as_raw_nonzero())).unwrap_or_default();
+    let is_ours = exe.file_name().is_some_and(|name| name.to_string_lossy().starts_with("ringback"));
+    pid.as_raw_nonzero().get() != own && !is_ours && !name.starts_with(b"ringback-keeper")
 }
 
 /// Whether a process was started with exactly this entry in its environment.
@@ -96,6 +122,13 @@ pub(crate) fn kill(pid: Pid, check: impl Fn(Pid) -> bool) -> bool {
         return false;
     }
     ended(&process, Duration::from_secs(10))
+}
+
+/// Sends SIGKILL, and does not wait: who waits for a disk dies when that answers.
+pub(crate) fn send_kill(pid: Pid) {
+    if let Ok(process) = pidfd_open(pid, PidfdFlags::empty()) {
+        let _ = pidfd_send_signal(&process, Signal::KILL);
+    }
 }
 
 /// Waits until a process is gone; false if it was not in time.

@@ -5,8 +5,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use serde_json::Value;
 
-use super::kills::Shared;
+use super::round::Shared;
 use super::subject::{Subject, finish};
+
+/// More pages than all tasks of a round fill, many times over.
+const PAGES_MAX: u32 = 2000;
 
 /// What was read.
 #[derive(Default)]
@@ -31,17 +34,31 @@ impl Read {
         shared.hide(pid);
         let Ok(page) = serde_json::from_str::<Value>(&said.out) else { return Ok(false) };
         let notices = page["notices"].as_array().cloned().unwrap_or_default();
-        for notice in notices.iter().filter(|notice| notice["kind"] == "tool_result") {
+        for notice in &notices {
             let seq = notice["seq"].as_u64().unwrap_or(0);
             if seq <= self.cursor {
                 self.again += 1;
                 continue;
             }
+            // Whatever it is, so that the next look is behind it.
             self.cursor = seq;
+            if notice["kind"] != "tool_result" {
+                continue;
+            }
             self.foreign += u64::from(notice["session"] != *session);
             *self.told.entry(notice["task"].as_str().unwrap_or_default().to_owned()).or_default() += 1;
         }
         Ok(!notices.is_empty())
+    }
+
+    /// Reads until nothing is left; a session that has no end is an error.
+    pub(crate) fn read_all(&mut self, subject: &Subject, session: &str, shared: &Shared) -> Result<(), String> {
+        for _ in 0..PAGES_MAX {
+            if !self.read(subject, session, shared)? {
+                return Ok(());
+            }
+        }
+        Err(format!("after {PAGES_MAX} pages the inbox has more, {} of it again", self.again))
     }
 
     /// Reads until it is `over`.

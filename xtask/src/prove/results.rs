@@ -18,7 +18,7 @@ pub(crate) struct Results {
 }
 
 /// The order of the columns of a table; what is not named here comes after.
-const COLUMNS: [&str; 32] = [
+const COLUMNS: [&str; 34] = [
     "worlds",
     "steps",
     "steps_per_second",
@@ -29,6 +29,8 @@ const COLUMNS: [&str; 32] = [
     "kills",
     "canaries",
     "cuts",
+    "targets",
+    "inputs",
     "calls",
     "start_us",
     "ps_us",

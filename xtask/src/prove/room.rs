@@ -10,25 +10,32 @@ const LIMITS: [(&str, &[(&str, &str)]); 2] = [
     ("pids", &[("pids.max", "24")]),
 ];
 
-/// The rooms that could be made; each is found under its controller's name in the oracle's folder.
-pub(crate) struct Rooms(Vec<PathBuf>);
+/// The rooms that could be made, with their controllers.
+pub(crate) struct Rooms(Vec<(&'static str, PathBuf)>);
 
 impl Rooms {
-    pub(crate) fn make(oracle: &Path) -> Self {
+    /// Makes them, under a name that nobody else has.
+    pub(crate) fn make(name: &str) -> Self {
         let mut made = Vec::new();
         for (controller, limits) in LIMITS {
-            match make(controller, limits) {
-                Some(room) if symlink(&room, oracle.join(controller)).is_ok() => made.push(room),
-                _ => println!("kills: no {controller} cgroup can be made here, so nothing is run in one"),
+            match make(controller, limits, name) {
+                Some(room) => made.push((controller, room)),
+                None => println!("kills: no {controller} cgroup can be made here, so nothing is run in one"),
             }
         }
         Self(made)
+    }
+
+    /// Has each found under its controller's name in the oracle's folder.
+    pub(crate) fn link(&self, oracle: &Path) -> Result<(), String> {
+        let mut links = self.0.iter().map(|(controller, room)| symlink(room, oracle.join(controller)));
+        links.try_for_each(|link| link.map_err(|error| format!("cannot make a link: {error}")))
     }
 }
 
 impl Drop for Rooms {
     fn drop(&mut self) {
-        for room in &self.0 {
+        for (_, room) in &self.0 {
             if let Err(error) = fs::remove_dir(room) {
                 eprintln!("cannot remove {}: {error}", room.display());
             }
@@ -36,7 +43,7 @@ impl Drop for Rooms {
     }
 }
 
-fn make(controller: &str, limits: &[(&str, &str)]) -> Option<PathBuf> {
+fn make(controller: &str, limits: &[(&str, &str)], name: &str) -> Option<PathBuf> {
     let own = fs::read_to_string("/proc/self/cgroup").ok()?;
     // `number:controllers:path`; of version 2 there is one line, without a controller (cgroups(7)).
     let place = |wanted: &str| {
@@ -50,7 +57,7 @@ fn make(controller: &str, limits: &[(&str, &str)]) -> Option<PathBuf> {
         Some(path) => Path::new("/sys/fs/cgroup").join(controller).join(path),
         None => Path::new("/sys/fs/cgroup").join(place("")?),
     };
-    let room = parent.join(format!("prove-{controller}-{}", std::process::id()));
+    let room = parent.join(format!("prove-{controller}-{name}"));
     fs::create_dir(&room).ok()?;
     let there = limits.iter().filter(|(file, _)| room.join(file).exists());
     let set = there.map(|(file, limit)| fs::write(room.join(file), limit).is_ok()).collect::<Vec<_>>();

@@ -11,7 +11,7 @@ use serde_json::Value;
 use super::processes;
 
 /// No call takes longer unless it hangs.
-pub(crate) const HANG: Duration = Duration::from_secs(90);
+pub(crate) const HANG: Duration = Duration::from_secs(80);
 
 /// A home, and a folder beside it for what commands say of themselves.
 pub(crate) struct Subject {

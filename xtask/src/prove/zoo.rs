@@ -2,6 +2,8 @@
 
 use std::path::Path;
 
+use super::chance::Chance;
+
 /// How a command ends if nobody kills it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Ends {
@@ -30,19 +32,23 @@ pub(crate) struct Kind {
     pub(crate) counts: Option<u64>,
     /// The cgroup that it goes into, by its name in the oracle's folder; where there is none, this kind is not run.
     pub(crate) room: Option<&'static str>,
+    /// How often it is chosen: those that take a processor for long are rare, so that more die in the same time.
+    pub(crate) weight: u64,
 }
 
-const PLAIN: Kind = Kind { word: "", options: &[], script: "", ends: Ends::Itself, counts: None, room: None };
+const PLAIN: Kind =
+    Kind { word: "", options: &[], script: "", ends: Ends::Itself, counts: None, room: None, weight: 4 };
 const TREE: Kind = Kind { ends: Ends::Stopped, counts: Some(0), ..PLAIN };
 
 pub(crate) const ZOO: &[Kind] = &[
     Kind { word: "plain", script: "seq {N} {M}", ..PLAIN },
     Kind { word: "slow", script: "sleep 0.{C}; seq {N} {M}", ..PLAIN },
-    Kind { word: "loud", script: "seq 1 20000", counts: Some(20_000), ..PLAIN },
+    Kind { word: "loud", script: "seq 1 20000", counts: Some(20_000), weight: 2, ..PLAIN },
     Kind {
         word: "slow and loud",
         script: "sleep 0.0{C}; seq 1 9000; sleep 0.{C}; seq 9001 20000",
         counts: Some(20_000),
+        weight: 2,
         ..PLAIN
     },
     Kind { word: "holder of its pipe", script: "sleep 1000 & seq {N} {M}", ..PLAIN },
@@ -63,6 +69,7 @@ pub(crate) const ZOO: &[Kind] = &[
     Kind {
         word: "forking",
         script: "i=0; while [ $i -lt 30 ]; do i=$((i+1)); (sleep 1000 &); done; sleep 1000",
+        weight: 1,
         ..TREE
     },
     Kind {
@@ -70,6 +77,7 @@ pub(crate) const ZOO: &[Kind] = &[
         script: "echo $$ > {D}/memory/cgroup.procs && exec tail /dev/zero",
         ends: Ends::Memory,
         room: Some("memory"),
+        weight: 1,
         ..TREE
     },
     // As many as the room has places, again and again, until somebody stops it.
@@ -77,6 +85,7 @@ pub(crate) const ZOO: &[Kind] = &[
         word: "fork bomb",
         script: "sh -c 'echo $$ > {D}/pids/cgroup.procs; b() { sleep 0.1; b | b & }; b' 2> /dev/null & exec sleep 1000",
         room: Some("pids"),
+        weight: 1,
         ..TREE
     },
     Kind {
@@ -88,6 +97,18 @@ pub(crate) const ZOO: &[Kind] = &[
 
 /// A process that starts its successor in a new session and goes, again and again.
 pub(crate) const RESPAWN: &str = "sleep 0.3\nsetsid sh $0 &\n";
+
+/// One of the kinds, by its weight.
+pub(crate) fn choose(chance: &mut Chance) -> (usize, &'static Kind) {
+    let mut left = chance.below(ZOO.iter().map(|kind| kind.weight).sum());
+    for (at, kind) in ZOO.iter().enumerate() {
+        match left.checked_sub(kind.weight) {
+            Some(rest) => left = rest,
+            None => return (at, kind),
+        }
+    }
+    (0, &ZOO[0])
+}
 
 impl Kind {
     /// Whether it can be run with what is in the oracle's folder.

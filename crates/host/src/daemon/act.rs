@@ -11,7 +11,6 @@ use ringback_sys::form::request::{Ask, Request};
 use ringback_sys::keeper::CRASH_POINTS;
 use ringback_sys::launch::Work;
 use ringback_sys::pidfd::PidFd;
-use ringback_sys::signals::{SIGCONT, SIGUSR1};
 use ringback_sys::{process, task_files};
 
 use super::crash::{armed, crash_point};
@@ -191,23 +190,6 @@ impl Daemon {
             self.round.hurry();
         }
         self.board.get(id).is_some()
-    }
-
-    /// Appends a request and pokes the keeper.
-    pub(super) fn request(&mut self, id: TaskId, request: &Request) {
-        crash_point("daemon.before-request");
-        if let Err(error) = task_files::append_request(&self.dir(id), request) {
-            self.troubles.note(&format!("write a request to the keeper of {id}"), &error);
-        }
-        crash_point("daemon.after-request");
-        let Some(held) = self.lives.get(&id).and_then(|live| live.keeper.as_ref()) else { return };
-        for signal in [SIGUSR1, SIGCONT] {
-            match held.process.signal(signal) {
-                Ok(()) => {}
-                Err(error) if error.kind() == io::ErrorKind::NotFound => return,
-                Err(error) => return self.troubles.note(&format!("poke the keeper of {id}"), &error),
-            }
-        }
     }
 
     /// Deletes what a task with a sandbox has left for the time that it ran.

@@ -17,6 +17,7 @@ mod drive;
 mod errand;
 mod error;
 mod folder;
+mod hand;
 mod hold_back;
 mod inherited;
 mod live;
@@ -149,6 +150,8 @@ struct Daemon {
     accept_at_ms: Option<u64>,
     /// Tasks whose keeper is to be replaced, and when: not at once if it died just after its start.
     takeovers: BTreeSet<(u64, TaskId)>,
+    /// What could not be handed to a keeper.
+    unsent: hand::Unsent,
     leaving: bool,
     leave_at_ms: Option<u64>,
 }

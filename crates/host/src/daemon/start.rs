@@ -176,6 +176,7 @@ impl Daemon {
             spare: open_spare(),
             accept_at_ms: None,
             takeovers: BTreeSet::new(),
+            unsent: super::hand::Unsent::default(),
             leaving: false,
             leave_at_ms: None,
         };

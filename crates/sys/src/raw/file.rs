@@ -133,16 +133,38 @@ pub(crate) fn write(fd: &Fd, bytes: &[u8]) -> Result<usize> {
     unsafe { call(nr::WRITE, [fd.word(), bytes.as_ptr() as usize, bytes.len()]) }
 }
 
-/// Reads at an offset.
+/// Reads at an offset until the buffer is full or the file ends: a disk that is far away may give less at once.
 pub(crate) fn read_at(fd: &Fd, buffer: &mut [u8], offset: u64) -> Result<usize> {
-    // SAFETY: the buffer is writable for its length.
-    unsafe { call(nr::PREAD64, [fd.word(), buffer.as_mut_ptr() as usize, buffer.len(), offset as usize]) }
+    whole(buffer.len(), |done| {
+        let rest = buffer.get_mut(done..).unwrap_or_default();
+        let (place, length) = (rest.as_mut_ptr() as usize, rest.len());
+        // SAFETY: the rest of the buffer is writable for its length.
+        unsafe { call(nr::PREAD64, [fd.word(), place, length, offset as usize + done]) }
+    })
 }
 
-/// Writes at an offset.
+/// Writes at an offset, all of it unless there is an error: a disk may take less at once.
 pub(crate) fn write_at(fd: &Fd, bytes: &[u8], offset: u64) -> Result<usize> {
-    // SAFETY: the bytes are readable for their length.
-    unsafe { call(nr::PWRITE64, [fd.word(), bytes.as_ptr() as usize, bytes.len(), offset as usize]) }
+    whole(bytes.len(), |done| {
+        let rest = bytes.get(done..).unwrap_or_default();
+        // SAFETY: the rest of the bytes is readable for its length.
+        unsafe { call(nr::PWRITE64, [fd.word(), rest.as_ptr() as usize, rest.len(), offset as usize + done]) }
+    })
+}
+
+/// Calls until `length` bytes are moved, or no more are; an error after some of them is the next call's.
+fn whole(length: usize, mut piece: impl FnMut(usize) -> Result<usize>) -> Result<usize> {
+    let mut done = 0;
+    while done < length {
+        match piece(done) {
+            Ok(0) => break,
+            Ok(count) => done += count,
+            Err(Errno::EINTR) => {}
+            Err(error) if done == 0 => return Err(error),
+            Err(_) => break,
+        }
+    }
+    Ok(done)
 }
 
 /// The length of a file; moves its position to the end.
