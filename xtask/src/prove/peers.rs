@@ -46,14 +46,15 @@ const PEERS: [Peer; 4] = [
         outcome: "sed -n 's/^\\[exited with status \\([0-9]*\\).*/\\1/p' {D}/$1",
         output: "sed -e '1,2d' -e '/^\\[exited with status/d' {D}/$1 | sed -e '${/^$/d}'",
     },
-    // Its tasks are children of its server, which is started again by whoever adds the next one.
+    // Its tasks are children of its server, which is started again by whoever adds the next one. After a death it has
+    // paused its queue, so it is told to go on.
     Peer {
         name: "pueue",
         program: "pueued",
         start: "export PUEUE_CONFIG_PATH={D}/pueue.yml
             [ -e $PUEUE_CONFIG_PATH ] || printf 'shared:\n  use_unix_socket: true\n  pueue_directory: {D}/data\n  runtime_directory: {D}\nclient: {}\ndaemon: {}\n' > $PUEUE_CONFIG_PATH
             for try in 1 2 3 4 5 6 7 8 9 10; do
-                pueue status > /dev/null 2>&1 || { pueued -d > /dev/null 2>&1; sleep 0.2; pueue parallel 8 > /dev/null 2>&1; }
+                pueue status > /dev/null 2>&1 || { pueued -d > /dev/null 2>&1; sleep 0.2; pueue parallel 8 > /dev/null 2>&1; pueue start --all > /dev/null 2>&1; }
                 pueue add --print-task-id --escape -- sh -c \"$1\" 2> /dev/null && break
             done",
         outcome: "export PUEUE_CONFIG_PATH={D}/pueue.yml

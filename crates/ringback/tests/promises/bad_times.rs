@@ -97,6 +97,28 @@ fn a_full_disk_breaks_neither_list_nor_stop_nor_inbox_and_loses_no_ending() {
 }
 
 #[test]
+fn a_stop_that_could_not_be_written_down_reaches_its_keeper_when_it_can_be() {
+    let world = World::new();
+    let up = world.fifo("up");
+    let id = world.sh(&format!("echo up > {}; exec sleep 8311", up.word()));
+    up.lines(1);
+    let requests = world.folder(&id).join("requests");
+    let aside = requests.with_extension("aside");
+    std::fs::rename(&requests, &aside).unwrap();
+    std::fs::create_dir(&requests).unwrap();
+    let killer = world.onlooker(&["kill", "--grace", "1s", &id]).spawn().unwrap();
+    let log = world.home().join("daemon.log");
+    while !std::fs::read_to_string(&log).unwrap().contains("write a request to the keeper of") {
+        assert_eq!(world.look(&["wait", "--timeout", "50ms", &id]).code, Some(124));
+    }
+    std::fs::remove_dir(&requests).unwrap();
+    std::fs::rename(&aside, &requests).unwrap();
+    let said = finish(killer);
+    assert_eq!(said.code, Some(0), "{said:?}");
+    assert_eq!(world.end(&id)["state"], "killed");
+}
+
+#[test]
 fn a_flood_on_a_small_disk_leaves_everything_else_working() {
     let Some(disk) = SmallDisk::new("16m") else { return };
     let world = &disk.world;

@@ -16,7 +16,7 @@ use rustix::process::Pid;
 
 use super::chance::Chance;
 use super::results::Counts;
-use super::subject::Subject;
+use super::subject::{Subject, mark};
 use super::{Trial, is_installed, processes};
 use story::{Lost, SESSION, TASKS, ask_under_fault, look_after, until_it_listens};
 
@@ -118,6 +118,12 @@ pub(crate) fn run(trial: &mut Trial<'_>) -> Result<(), String> {
             continue;
         }
         let (row, named, told) = tell(trial.program, way, chance);
+        if told.is_err() {
+            // What a story leaves that broke off is not the next one's.
+            for pid in processes::marked(&format!("PROVE_MARK={}", mark(SESSION))) {
+                processes::kill(pid, |_| true);
+            }
+        }
         let (counts, wrong) = told.unwrap_or_else(|words| (Counts::from([("stories", 1), ("broken", 1)]), vec![words]));
         trial.results.add("faults", row, &counts)?;
         trial.results.add("faults", "all", &Counts::from([("tried", 1)]))?;
