@@ -158,7 +158,8 @@ fn what_must_be_recorded_has_a_reserve_on_a_disk_that_is_full() {
     let (up, go) = (world.fifo("up"), world.fifo("go"));
     let wait = format!("echo up > {}; read x < {}", up.word(), go.word());
     let ending: Vec<String> = (0..20).map(|n| world.sh(&format!("{wait}; exit {n}"))).collect();
-    let stopped = world.sh(&format!("{wait}; sleep 8305"));
+    // It does not wait for the word that is for the others: one of them would never have it.
+    let stopped = world.sh(&format!("echo up > {}; sleep 8305", up.word()));
     up.lines(21);
     disk.fill();
     let refused = world.rb(&["run", "--json", "--", "true"]);
