@@ -184,7 +184,7 @@ fn a_shell_that_may_not_connect_is_told_what_to_use_instead() {
     world.end(&known);
     let words = ["python3", "-c", NO_CONNECT];
     for args in [&["run", "--", "true"][..], &["ps"], &["wait", &known]] {
-        let said = finish(within(&world, &words, args).spawn().unwrap());
+        let said = finish(world.client_below(&words, args).spawn().unwrap());
         assert!(said.code == Some(125) && said.err.starts_with("error: cannot reach the daemon at "), "{said:?}");
         let hint = said.err.split_once("\nhint: ").unwrap_or_else(|| panic!("{said:?}")).1;
         assert!(hint.contains("in a sandbox (") && hint.contains("MCP") && hint.contains("`ringback spool`"), "{hint}");
