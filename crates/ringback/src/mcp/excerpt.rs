@@ -43,6 +43,10 @@ pub(super) fn tail_after(task: &TaskObject, first: u64, budget: usize) -> Excerp
 }
 
 fn read_tail(task: &TaskObject, first: u64, budget: usize) -> io::Result<Excerpt> {
+    // Most commands have said nothing yet when their handle is given.
+    if task.output.bytes == 0 && !task.has_ended() {
+        return Ok(Excerpt { whole: true, ..Excerpt::default() });
+    }
     let Some(mut output) = Output::open(task)? else { return Ok(Excerpt { whole: true, ..Excerpt::default() }) };
     let end = output.len()?;
     let from = end.saturating_sub(READ_BYTES_MAX).max(first.min(end));

@@ -205,7 +205,6 @@ fn read(
         return Err(wrong(message, format!("the tools are {}", names.join(", "))));
     };
     let known = declared.arguments();
-    let known: Vec<&str> = known.iter().map(String::as_str).collect();
     let mut args = Args::new(declared.name, &known, request.arguments.unwrap_or_default())?.rounded(rounded);
     if let Some(named) = args.text("session")? {
         if !is_label(&named) {

@@ -1,6 +1,6 @@
 //! What the model is told of each tool: names, descriptions, schemas and annotations, in one fixed order.
 
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use ringback_core::spec::{IfRunning, Lease, Leftovers, OutputPolicy, Sandbox};
 use rmcp::model::{JsonObject, Tool, ToolAnnotations};
@@ -241,9 +241,10 @@ impl Declared {
     }
 
     /// The names of its arguments.
-    pub(super) fn arguments(&self) -> Vec<String> {
-        let input = (self.input)();
-        input["properties"].as_object().map(|known| known.keys().cloned().collect()).unwrap_or_default()
+    pub(super) fn arguments(&self) -> Vec<&'static str> {
+        let listed = LISTED.iter().find(|tool| tool.name == self.name);
+        let properties = listed.and_then(|tool| tool.input_schema.get("properties")).and_then(Value::as_object);
+        properties.map(|known| known.keys().map(String::as_str).collect()).unwrap_or_default()
     }
 
     fn listed(&self) -> Tool {
@@ -262,9 +263,12 @@ impl Declared {
     }
 }
 
+/// All tools as they are listed: made once, since every call looks up what it may be given.
+static LISTED: LazyLock<Vec<Tool>> = LazyLock::new(|| TOOLS.iter().map(Declared::listed).collect());
+
 /// All tools as they are listed.
 pub(super) fn listed() -> Vec<Tool> {
-    TOOLS.iter().map(Declared::listed).collect()
+    LISTED.clone()
 }
 
 fn fields(value: Value) -> Arc<JsonObject> {
