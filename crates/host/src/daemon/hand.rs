@@ -16,15 +16,24 @@ use super::crash::crash_point;
 /// How long what could not be handed over waits for the next try, milliseconds: nothing rings when a machine has memory,
 /// descriptors or disk space to give again.
 const AGAIN_MS: u64 = 200;
+/// After so long those who wait for a stop are told how things stand, milliseconds; the stop itself is not given up.
+const TOLD_MS: u64 = 5000;
 /// How many requests may wait; more than tasks that can be asked at once. The oldest goes.
 const UNSENT_MAX: usize = 8192;
 
 /// Requests that no keeper knows of yet.
 #[derive(Default)]
 pub(super) struct Unsent {
-    /// Each with its task; nothing where it is written, and only the poke is missing.
-    waiting: VecDeque<(TaskId, Option<Request>)>,
+    waiting: VecDeque<Left>,
     due_ms: Option<u64>,
+}
+
+/// What is left of a request.
+struct Left {
+    id: TaskId,
+    /// Nothing where it is written, and only the poke is missing.
+    request: Option<Request>,
+    since_ms: u64,
 }
 
 impl Unsent {
@@ -33,11 +42,11 @@ impl Unsent {
         self.due_ms
     }
 
-    fn push(&mut self, id: TaskId, request: Option<Request>) {
+    fn push(&mut self, left: Left) {
         if self.waiting.len() == UNSENT_MAX {
             self.waiting.pop_front();
         }
-        self.waiting.push_back((id, request));
+        self.waiting.push_back(left);
         self.due_ms.get_or_insert_with(|| process::monotonic_ms() + AGAIN_MS);
     }
 }
@@ -45,16 +54,22 @@ impl Unsent {
 impl Daemon {
     /// Appends a request and pokes the keeper. A stop that fails here would be waited for without an end, so it is tried again.
     pub(super) fn request(&mut self, id: TaskId, request: &Request) {
-        crash_point("daemon.before-request");
-        let written = task_files::append_request(&self.dir(id), request);
-        crash_point("daemon.after-request");
-        match written {
-            Ok(_) if self.poke(id) => {}
-            Ok(_) => self.unsent.push(id, None),
-            Err(error) => {
-                self.troubles.note(&format!("write a request to the keeper of {id}"), &error);
-                self.unsent.push(id, Some(*request));
+        self.hand_over(Left { id, request: Some(*request), since_ms: process::monotonic_ms() });
+    }
+
+    fn hand_over(&mut self, mut left: Left) {
+        let id = left.id;
+        if let Some(request) = &left.request {
+            crash_point("daemon.before-request");
+            let written = task_files::append_request(&self.dir(id), request);
+            crash_point("daemon.after-request");
+            match written {
+                Ok(_) => left.request = None,
+                Err(error) => self.troubles.note(&format!("write a request to the keeper of {id}"), &error),
             }
+        }
+        if left.request.is_some() || !self.poke(id) {
+            self.unsent.push(left);
         }
     }
 
@@ -64,14 +79,11 @@ impl Daemon {
             return;
         }
         let Unsent { waiting, .. } = std::mem::take(&mut self.unsent);
-        for (id, request) in waiting {
-            match request {
-                _ if !self.lives.contains_key(&id) => {}
-                Some(request) => self.request(id, &request),
-                None if self.poke(id) => {}
-                None => self.unsent.push(id, None),
-            }
+        for left in waiting.into_iter().filter(|left| self.lives.contains_key(&left.id)).collect::<Vec<_>>() {
+            self.hand_over(left);
         }
+        let late = self.unsent.waiting.iter().filter(|left| left.since_ms + TOLD_MS <= now_ms);
+        late.for_each(|left| self.waits.gone(left.id));
     }
 
     /// Has the keeper read its requests; false if it could not be reached. One that is gone needs no poke: whoever takes its

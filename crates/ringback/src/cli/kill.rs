@@ -70,6 +70,10 @@ pub(super) fn say_stopped(door: Door, client: &mut Client, found: &Tasks, since:
         }
     }
     door::faults(&found.faults);
+    for task in found.list.iter().filter(|task| !task.has_ended()) {
+        let message = format!("{} could not be reached; it is stopped as soon as it can be", task.id);
+        door.warn(&message, "`ringback doctor` says what the daemon has trouble with");
+    }
     heard(client, &found.list);
     Ok(exit_code(found))
 }

@@ -106,15 +106,16 @@ fn a_stop_that_could_not_be_written_down_reaches_its_keeper_when_it_can_be() {
     let aside = requests.with_extension("aside");
     std::fs::rename(&requests, &aside).unwrap();
     std::fs::create_dir(&requests).unwrap();
-    let killer = world.onlooker(&["kill", "--grace", "1s", &id]).spawn().unwrap();
-    let log = world.home().join("daemon.log");
-    while !std::fs::read_to_string(&log).unwrap().contains("write a request to the keeper of") {
-        assert_eq!(world.look(&["wait", "--timeout", "50ms", &id]).code, Some(124));
-    }
+    // Who waits for it is told how things stand, and the stop is not given up.
+    let said = world.look(&["kill", "--grace", "1s", &id]);
+    assert_eq!(said.code, Some(1), "{said:?}");
+    assert!(said.err.contains(&format!("{id} could not be reached; it is stopped as soon as it can be")), "{said:?}");
+    assert!(said.err.contains("ringback doctor") && said.text().contains("running"), "{said:?}");
+    assert!(
+        std::fs::read_to_string(world.home().join("daemon.log")).unwrap().contains("write a request to the keeper of")
+    );
     std::fs::remove_dir(&requests).unwrap();
     std::fs::rename(&aside, &requests).unwrap();
-    let said = finish(killer);
-    assert_eq!(said.code, Some(0), "{said:?}");
     assert_eq!(world.end(&id)["state"], "killed");
 }
 
