@@ -26,15 +26,24 @@ impl Fold {
         if self.is_off {
             return out(Line { number, last_number: number, text, repeats: 1 });
         }
-        if self.repeats > 0 && self.text == text {
-            self.repeats += 1;
-            self.last_number = number;
-            return;
+        if self.holds(text) {
+            return self.again(number, 1);
         }
         self.flush(out);
         self.text.clear();
         self.text.push_str(text);
         (self.number, self.last_number, self.repeats) = (number, number, 1);
+    }
+
+    /// Whether this text is held back, so that another line of it is only counted.
+    pub(crate) fn holds(&self, text: &str) -> bool {
+        self.repeats > 0 && self.text == text
+    }
+
+    /// So many lines more of what is held back, up to the one of this number.
+    pub(crate) fn again(&mut self, last_number: u64, count: u64) {
+        self.repeats += count;
+        self.last_number = last_number;
     }
 
     /// Gives out what was held back.

@@ -7,6 +7,11 @@ use crate::progress::Progress;
 use crate::screen::{Picture, Screen};
 use crate::terminal::Terminal;
 
+/// After how many equal lines in a row it is looked again whether the screen shows nothing else: a look goes over all rows.
+const LOOKS_APART: u64 = 64;
+/// How much is compared at once with what is a line further on.
+const COMPARED_BYTES: usize = 4096;
+
 /// How output is rendered.
 #[derive(Clone, Debug)]
 pub struct Options {
@@ -85,11 +90,22 @@ impl Renderer {
 
     /// Takes the next bytes, and gives out the lines that can no longer change.
     pub fn push(&mut self, bytes: &[u8], out: &mut dyn FnMut(Line<'_>)) {
-        let mut rest = bytes;
+        let (mut rest, mut equal) = (bytes, 0_u64);
         while let Some(end) = memchr::memchr(b'\n', rest) {
-            self.part(&rest[..end], true, out);
+            let is_put = self.part(&rest[..end], true, out);
             self.newline(out);
-            rest = &rest[end + 1..];
+            let (line, after) = rest.split_at(end + 1);
+            rest = after;
+            if !is_put || !rest.starts_with(line) {
+                equal = 0;
+                continue;
+            }
+            if equal.is_multiple_of(LOOKS_APART) && self.screen.is_one_line_all_over() {
+                let count = copies(line, rest);
+                self.screen.again(count as u64);
+                rest = &rest[count * line.len()..];
+            }
+            equal += 1;
         }
         self.part(rest, false, out);
     }
@@ -125,17 +141,18 @@ impl Renderer {
         self.screen.line()
     }
 
-    fn part(&mut self, bytes: &[u8], is_whole: bool, out: &mut dyn FnMut(Line<'_>)) {
-        if bytes.is_empty() {
-            return;
-        }
+    /// A part of a line, or a whole one; whether that was plain text in a row of its own.
+    fn part(&mut self, bytes: &[u8], is_whole: bool, out: &mut dyn FnMut(Line<'_>)) -> bool {
         if is_whole && !self.is_parsing {
             let plain = bytes.strip_suffix(b"\r").unwrap_or(bytes);
             if is_plain(plain) && self.screen.put_plain(plain) {
                 let last = plain.iter().rfind(|byte| **byte != b'\t');
                 self.last = last.map_or(self.last, |byte| char::from(*byte));
-                return;
+                return true;
             }
+        }
+        if bytes.is_empty() {
+            return false;
         }
         // vte 0.15 drops bytes when a character that was cut is given together with more than its rest.
         let rest = if self.may_be_cut { bytes.iter().position(u8::is_ascii).unwrap_or(bytes.len()) } else { 0 };
@@ -143,6 +160,7 @@ impl Renderer {
         self.parse(&bytes[rest..], out);
         self.is_parsing = true;
         self.may_be_cut = bytes.last().is_some_and(|byte| !byte.is_ascii());
+        false
     }
 
     fn newline(&mut self, out: &mut dyn FnMut(Line<'_>)) {
@@ -163,6 +181,19 @@ impl Renderer {
         let Self { parser, screen, progress, last, .. } = self;
         parser.advance(&mut Terminal { screen, progress, last, out }, bytes);
     }
+}
+
+/// How many copies of this line there are at the begin of `rest`, which begins with one.
+fn copies(line: &[u8], rest: &[u8]) -> usize {
+    // As far as `rest` is equal to itself a line further on, it goes on with copies.
+    let (ahead, mut same) = (&rest[line.len()..], 0);
+    while same + COMPARED_BYTES <= ahead.len()
+        && ahead[same..same + COMPARED_BYTES] == rest[same..same + COMPARED_BYTES]
+    {
+        same += COMPARED_BYTES;
+    }
+    same += ahead[same..].iter().zip(&rest[same..]).take_while(|(one, other)| one == other).count();
+    (line.len() + same) / line.len()
 }
 
 /// Renders bytes that are all there, as one text with a newline after each line.

@@ -1,5 +1,6 @@
 //! The last rows of a terminal, where a program can still paint over what it wrote; rows that leave the top are final.
 
+mod again;
 mod region;
 
 use std::collections::VecDeque;
@@ -87,8 +88,13 @@ impl Row {
         let cells = &self.cells[..length];
         if self.marks.is_empty() && cells.iter().all(|cell| matches!(cell, ' '..='~')) {
             // Most rows are ASCII, and bytes are copied faster than characters.
-            let bytes: Vec<u8> = cells.iter().map(|cell| u8::try_from(*cell).unwrap_or(b'?')).collect();
-            return text.push_str(std::str::from_utf8(&bytes).unwrap_or_default());
+            let mut bytes = [0; 128];
+            for cells in cells.chunks(bytes.len()) {
+                let bytes = &mut bytes[..cells.len()];
+                bytes.iter_mut().zip(cells).for_each(|(byte, cell)| *byte = u8::try_from(*cell).unwrap_or(b'?'));
+                text.push_str(std::str::from_utf8(bytes).unwrap_or_default());
+            }
+            return;
         }
         if self.marks.is_empty() {
             return text.extend(cells.iter().filter(|cell| **cell != COVERED));
@@ -291,7 +297,7 @@ impl Screen {
 
     /// Gives out a row that nobody can change any more.
     fn finish_row(&mut self, row: &Row, out: &mut dyn FnMut(Line<'_>)) {
-        if self.joined.chars().count() < self.line_chars {
+        if self.joined.is_empty() || self.joined.chars().count() < self.line_chars {
             row.append_to(&mut self.joined);
             self.joined_beyond += row.beyond;
         } else {

@@ -69,6 +69,7 @@ fn output() -> impl Strategy<Value = Vec<u8>> {
         3 => fixed.prop_map(<[u8]>::to_vec),
         2 => "[a-z ]{0,40}\n?".prop_map(String::into_bytes),
         1 => prop::collection::vec(any::<u8>(), 0..20),
+        1 => ("[ab\t]{0,2}\r?\n", 1..120usize).prop_map(|(line, count)| line.repeat(count).into_bytes()),
         1 => (1..60usize, any::<char>()).prop_map(|(count, c)| c.to_string().repeat(count).into_bytes()),
     ];
     prop::collection::vec(piece, 0..60).prop_map(|pieces| pieces.concat())
