@@ -4,6 +4,7 @@
 //! Not a terminal: it knows one line at a time, and what tools do in one. Whole screens are in `ringback-render`.
 
 use alloc::vec::Vec;
+use core::ops::Range;
 
 use crate::character::is_hostile;
 
@@ -11,19 +12,44 @@ const ESC: u8 = 0x1b;
 /// How ESC is spelled in JSON, XML and strings of programs.
 const SPELLED: &[&str] = &["\\u001b", "\\u001B", "\\x1b", "\\x1B", "\\033", "&#27;", "&#x1b;", "&#x1B;"];
 
+/// How much is told from odd text at once.
+const CHUNK_BYTES: usize = 64;
+
 /// Text as it would be read.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Reading {
     /// Its bytes.
     pub text: Vec<u8>,
-    /// Where each of them stands in what was read.
-    pub places: Vec<usize>,
+    /// Where they stand in what was read, in the order of `text`.
+    runs: Vec<Run>,
+}
+
+/// Bytes that stand beside each other both in what was read and in the reading.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Run {
+    /// Where the first of them is in the reading.
+    at: usize,
+    /// Where they are in what was read.
+    place: Range<usize>,
 }
 
 impl Reading {
+    /// Where a part of its text stands in what was read.
+    pub fn places(&self, part: Range<usize>) -> impl Iterator<Item = Range<usize>> {
+        let first = self.runs.partition_point(|run| run.at + run.place.len() <= part.start);
+        let runs = self.runs.get(first..).unwrap_or_default().iter();
+        let end = part.end;
+        runs.take_while(move |run| run.at < end).map(move |Run { at, place }| {
+            place.start + part.start.saturating_sub(*at)..place.start + place.len().min(part.end - at)
+        })
+    }
+
     fn take(&mut self, text: &[u8], from: usize, to: usize) {
+        match self.runs.last_mut() {
+            Some(run) if run.place.end == from => run.place.end = to,
+            _ => self.runs.push(Run { at: self.text.len(), place: from..to }),
+        }
         self.text.extend_from_slice(text.get(from..to).unwrap_or_default());
-        self.places.extend(from..to);
     }
 }
 
@@ -32,9 +58,7 @@ impl Reading {
 /// First without its escape sequences, then, if the cursor moves in it, also with what was written over taken out. Takes
 /// time and memory in proportion to the text.
 pub fn readings(text: &[u8]) -> Vec<Reading> {
-    // Without an early return the compiler makes vector code of each chunk: most text is plain.
-    let is_odd = |chunk: &[u8]| chunk.iter().fold(false, |odd, byte| odd | !(*byte == b'\n' || is_plain(*byte)));
-    if !text.chunks(64).any(is_odd) {
+    if !text.chunks(CHUNK_BYTES).enumerate().any(|(number, chunk)| is_odd(text, number * CHUNK_BYTES, chunk)) {
         return Vec::new();
     }
     let (stripped, has_moves) = read(text, false);
@@ -46,6 +70,19 @@ pub fn readings(text: &[u8]) -> Vec<Reading> {
         all.push(read(text, true).0);
     }
     all
+}
+
+/// Whether something in this chunk, which begins at `at`, may be read otherwise than byte by byte.
+fn is_odd(text: &[u8], at: usize, chunk: &[u8]) -> bool {
+    // Most text is plain. Without an early return, and with numbers for truth, the compiler makes vector code of this.
+    let (mut odd, mut spells) = (0_u8, 0_u8);
+    for byte in chunk {
+        // Signed, what is not ASCII is below the space, too.
+        let is_control = byte.cast_signed() < b' '.cast_signed();
+        odd |= u8::from(is_control) & u8::from(*byte != b'\t') & u8::from(*byte != b'\n') | u8::from(*byte == 0x7f);
+        spells |= u8::from(*byte == b'&') | u8::from(*byte == b'\\');
+    }
+    odd != 0 || (spells != 0 && (at..at + chunk.len()).any(|at| escape_at(text, at) > 0))
 }
 
 /// Whether this byte is a character that begins nothing else: printable, and neither `&` nor a backslash.
@@ -230,6 +267,18 @@ mod tests {
         readings(text.as_bytes()).into_iter().map(|reading| String::from_utf8(reading.text).unwrap()).collect()
     }
 
+    /// That each byte, and each part, is the same where it stands.
+    fn all_have_places(text: &[u8], reading: &Reading) {
+        let length = reading.text.len();
+        for part in
+            (0..length).map(|at| at..at + 1).chain([0..0, 0..length, length / 3..length / 2 + 1, length..length])
+        {
+            let part = part.start..part.end.min(length);
+            let there: Vec<u8> = reading.places(part.clone()).flat_map(|place| text[place].to_vec()).collect();
+            assert_eq!(there, reading.text[part]);
+        }
+    }
+
     #[test]
     fn sequences_and_what_is_never_shown_are_read_over() {
         for text in [
@@ -261,8 +310,7 @@ mod tests {
     fn each_byte_has_its_place() {
         let text = "a\x1b[1mé\x08b\u{200b}c\r\nd\re".as_bytes();
         for reading in readings(text) {
-            assert_eq!(reading.text.len(), reading.places.len());
-            assert!(reading.text.iter().zip(&reading.places).all(|(byte, place)| text[*place] == *byte));
+            all_have_places(text, &reading);
         }
         assert_eq!(readings(text).len(), 2);
     }
@@ -280,8 +328,8 @@ mod tests {
                 })
                 .collect();
             for reading in readings(&text) {
-                assert!(reading.text.iter().zip(&reading.places).all(|(byte, place)| text[*place] == *byte));
-                assert!(reading.places.len() <= text.len());
+                all_have_places(&text, &reading);
+                assert!(reading.text.len() <= text.len());
             }
         }
         assert_eq!(sequence_end(b"\x1b", 0), 1);

@@ -31,10 +31,51 @@ const WORDS_AROUND: usize = 3;
 /// How many lines of values are looked for at most; an environment with more holds data.
 const VALUES_MAX: usize = 1024;
 
+/// Bytes of a file that are shown, with what is read around them to know what must not be.
+#[derive(Debug, Default)]
+pub(crate) struct Block {
+    /// It keeps its size, so that it is zeroed once and not for each reading.
+    around: Vec<u8>,
+    shown: Range<usize>,
+}
+
+impl Block {
+    /// What is shown.
+    pub(crate) fn bytes(&self) -> &[u8] {
+        &self.around[self.shown.clone()]
+    }
+
+    /// As `pread(2)` of `length` bytes, all of which are shown.
+    pub(crate) fn read(&mut self, file: &File, length: usize, at: u64) -> io::Result<()> {
+        self.shown = 0..self.fill(file, length, at)?;
+        Ok(())
+    }
+
+    /// Reads as much as there is of `length` bytes; how much that is.
+    fn fill(&mut self, file: &File, length: usize, at: u64) -> io::Result<usize> {
+        if self.around.len() < length {
+            self.around.resize(length, 0);
+        }
+        let mut have = 0;
+        while have < length {
+            match file.read_at(&mut self.around[have..length], at + have as u64) {
+                Ok(0) => break,
+                Ok(count) => have += count,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(have)
+    }
+}
+
 /// What is hidden in the output of one task.
 #[derive(Clone, Debug, Default)]
 pub struct Mask {
+    /// Finds every value, also one within another.
     values: Option<AhoCorasick>,
+    /// Tells whether there is any, many bytes at once, which no searcher for overlapping ones can.
+    any: Option<AhoCorasick>,
     /// The same for the begins of values.
     begins: Vec<Begin>,
 }
@@ -63,13 +104,14 @@ impl Mask {
         }
         // Standard, since one value may begin within another. Too large for a searcher is too large to be a secret.
         let begins = values.iter().map(|value| Begin::of(value)).collect();
-        Self { values: AhoCorasick::builder().match_kind(MatchKind::Standard).build(values).ok(), begins }
+        let search = |kind| AhoCorasick::builder().match_kind(kind).build(&values).ok();
+        Self { values: search(MatchKind::Standard), any: search(MatchKind::LeftmostFirst), begins }
     }
 
     /// Whether one of the task's own secrets is in this text.
     pub fn finds_value(&self, text: &[u8]) -> bool {
-        let Some(values) = &self.values else { return false };
-        values.is_match(text) || readings(text).iter().any(|reading| values.is_match(&reading.text))
+        let Some(any) = &self.any else { return false };
+        any.is_match(text) || readings(text).iter().any(|reading| any.is_match(&reading.text))
     }
 
     /// Stars every secret in a text that has both ends.
@@ -79,18 +121,12 @@ impl Mask {
 
     /// The same, and at the end what a value begins with, if the text `goes_on`. Codes within a secret stay what they are.
     fn hide_in(&self, text: &mut [u8], goes_on: bool) {
-        let readings = readings(text);
-        self.star(text, goes_on);
-        for mut reading in readings {
-            self.star(&mut reading.text, goes_on);
-            for (_, place) in reading.text.iter().zip(reading.places).filter(|(byte, _)| **byte == STAR) {
-                text[place] = STAR;
-            }
+        let mut secrets = self.secrets(text, goes_on);
+        for reading in readings(text) {
+            let found = self.secrets(&reading.text, goes_on);
+            secrets.extend(found.into_iter().flat_map(|range| reading.places(range)));
         }
-    }
-
-    fn star(&self, text: &mut [u8], goes_on: bool) {
-        for range in self.secrets(text, goes_on) {
+        for range in secrets {
             for byte in text[range].iter_mut().filter(|byte| !matches!(byte, b'\n' | b'\r')) {
                 *byte = STAR;
             }
@@ -100,7 +136,9 @@ impl Mask {
     /// Where secrets stand, each byte once: a secret that repeats itself is found anew at each of its bytes.
     fn secrets(&self, text: &[u8], goes_on: bool) -> Vec<Range<usize>> {
         let mut found = Vec::new();
-        if let Some(values) = &self.values {
+        if let (Some(values), Some(any)) = (&self.values, &self.any)
+            && any.is_match(text)
+        {
             values.find_overlapping_iter(text).for_each(|value| add(&mut found, value.range()));
         }
         for literal in shapes().find_iter(text) {
@@ -124,25 +162,22 @@ impl Mask {
     /// As `pread(2)` into `block`, with every secret starred, also one that begins before it or ends after it, or
     /// that is not there yet beyond its begin.
     pub fn read_at(&self, file: &File, block: &mut [u8], at: u64) -> io::Result<usize> {
+        let mut around = Block::default();
+        self.read_block(file, &mut around, block.len(), at)?;
+        let shown = around.bytes();
+        block[..shown.len()].copy_from_slice(shown);
+        Ok(shown.len())
+    }
+
+    /// The same for `length` bytes into a block that may be used again.
+    pub(crate) fn read_block(&self, file: &File, block: &mut Block, length: usize, at: u64) -> io::Result<()> {
         let before = usize::try_from(at).map_or(MARGIN_BYTES, |at| at.min(MARGIN_BYTES));
-        let mut around = vec![0; before + block.len() + MARGIN_BYTES];
-        let mut have = 0;
-        while have < around.len() {
-            match file.read_at(&mut around[have..], at - before as u64 + have as u64) {
-                Ok(0) => break,
-                Ok(count) => have += count,
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(error) => return Err(error),
-            }
-        }
+        let have = block.fill(file, before + length + MARGIN_BYTES, at - before as u64)?;
         // Less than was asked for: this is the end of what is there.
-        let goes_on = have < around.len();
-        let around = &mut around[..have];
-        self.hide_in(around, goes_on);
-        let shown = around.get(before..).unwrap_or_default();
-        let count = shown.len().min(block.len());
-        block[..count].copy_from_slice(&shown[..count]);
-        Ok(count)
+        let goes_on = have < before + length + MARGIN_BYTES;
+        self.hide_in(&mut block.around[..have], goes_on);
+        block.shown = before.min(have)..have.min(before + length);
+        Ok(())
     }
 
     /// How many bytes at the end of this text may be the begin of a secret that is still being written: of a value, or of

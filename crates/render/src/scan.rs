@@ -11,6 +11,9 @@ use crate::render::{Line, Options, Renderer};
 
 /// How much is held: the end that is kept is moved to the front for every three times as much that comes.
 const BUFFER_BYTES: usize = 4 * TAIL_BYTES;
+/// After how much more, of an output that is not held as a whole, complete lines are looked at: soon, while a processor still
+/// has them in its cache.
+const STEP_BYTES: usize = 128 << 10;
 /// How much of the end is kept.
 pub(crate) const TAIL_BYTES: usize = 256 << 10;
 /// A longer line is looked at in parts.
@@ -27,11 +30,13 @@ const LOOK_BACK_BYTES: usize = 8 << 10;
 /// A line without one of these says nothing that the recogniser knows.
 ///
 /// More than 32: then text is compared with 16 groups of words at once instead of 8 (Teddy's fat form), and three times as
-/// fast, because fewer places look like a word at first.
-const WORDS: [&str; 34] = [
+/// fast, because fewer places look like a word at first. For the same reason none has fewer than four bytes, as many as are
+/// compared.
+const WORDS: [&str; 35] = [
     "npm ERR!",
     "Address already",
-    "Build failed",
+    "TIMEOUT [",
+    "ABORT [",
     "rror",
     "ERROR",
     "FAIL",
@@ -61,7 +66,7 @@ const WORDS: [&str; 34] = [
     "\"reason\":\"comp",
     ".xml",
     ".go:",
-    "SIG",
+    " SIG",
     "Connection refused",
 ];
 
@@ -130,11 +135,15 @@ impl Scanner {
     /// Takes the next bytes.
     pub fn push(&mut self, mut bytes: &[u8]) {
         while !bytes.is_empty() {
-            let (now, later) = bytes.split_at(bytes.len().min(BUFFER_BYTES - self.buffer.len()));
+            // What may yet be the whole is not looked at before that is known.
+            let step = if self.dropped_bytes == 0 { BUFFER_BYTES } else { STEP_BYTES };
+            let (now, later) = bytes.split_at(bytes.len().min(step - self.buffer.len() % step));
             self.buffer.extend_from_slice(now);
             bytes = later;
-            if self.buffer.len() == BUFFER_BYTES {
+            if self.buffer.len().is_multiple_of(step) {
                 self.advance();
+            }
+            if self.buffer.len() == BUFFER_BYTES {
                 self.drop_front();
             }
         }
@@ -364,6 +373,16 @@ mod tests {
         assert!(found.contains(r#""source":"libtest","passed":1,"failed":2"#), "{found}");
         let (from, to) = unseen.unwrap();
         assert!(from > 10_000 && to < lines, "{from} {to} {lines}");
+    }
+
+    #[test]
+    fn a_test_that_took_too_long_or_was_ended_by_a_signal_is_found() {
+        let ended =
+            b" TIMEOUT [  60.001s] (1/3) a slow\n     ABORT [   0.1s] (2/3) a b\n   SIGSEGV [   0.1s] (3/3) a c\n";
+        let (found, ..) = check(&[filler(100_000), ended.to_vec()].concat(), 1 << 20);
+        for name in ["a slow", "a b", "a c"] {
+            assert!(found.contains(&format!(r#""name":"{name}","status":"failed""#)), "{found}");
+        }
     }
 
     #[test]

@@ -83,7 +83,7 @@ pub(super) fn pieces(task: &TaskObject, last: Option<u64>, take: &mut dyn FnMut(
     let Some(mut output) = Output::open(task)? else { return Ok(()) };
     let end = output.len()?;
     let begin = last.map_or(0, |last| end.saturating_sub(last));
-    output.scan(begin..end, false, &mut |piece| {
+    output.scan_ahead(begin..end, &mut |piece| {
         take(piece);
         Ok(())
     })?;

@@ -1,5 +1,6 @@
 //! A task's output as doors read it: by bytes, by lines, from the end, by stream and by time, in constant memory.
 
+mod ahead;
 mod facts;
 mod follow;
 mod index;
@@ -19,12 +20,12 @@ use ringback_sys::files;
 pub use ringback_sys::form::index::Stream;
 use serde_bytes::ByteBuf;
 
-use crate::mask::Mask;
+use crate::mask::{Block, Mask};
 use crate::wire::TaskObject;
 use index::Index;
 
-/// How much is read at once.
-const BLOCK_BYTES: usize = 64 << 10;
+/// How much is read at once: what is read around it to hide secrets is a small part of it, and all stays in a processor's cache.
+const BLOCK_BYTES: usize = 256 << 10;
 
 /// A piece of output, in order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -53,6 +54,16 @@ pub struct Gap {
     pub to: u64,
     /// Why.
     pub why: String,
+}
+
+/// What is read next.
+enum Next<'a> {
+    /// The block was filled.
+    Bytes,
+    /// These bytes are missing.
+    Gap(&'a Gap),
+    /// The file ends here.
+    Nothing,
 }
 
 /// The open output of one task.
@@ -175,31 +186,40 @@ impl Output {
         labels: bool,
         sink: &mut dyn FnMut(Piece<'_>) -> io::Result<()>,
     ) -> io::Result<u64> {
-        let mut block = vec![0; BLOCK_BYTES];
-        let mut at = range.start;
+        let (mut block, mut at) = (Block::default(), range.start);
         while at < range.end {
-            if let Some(gap) = self.gaps.iter().find(|gap| gap.from <= at && at < gap.to) {
-                sink(Piece::Gap(gap))?;
-                at = gap.to;
-                continue;
+            match self.next(at, range.end, &mut block)? {
+                Next::Gap(gap) => {
+                    sink(Piece::Gap(gap))?;
+                    at = gap.to;
+                }
+                Next::Bytes => {
+                    let bytes = block.bytes();
+                    if labels {
+                        self.label(at, bytes, sink)?;
+                    } else {
+                        sink(Piece::Bytes { offset: at, bytes, stream: Stream::Merged, wall_ms: None })?;
+                    }
+                    at += bytes.len() as u64;
+                }
+                Next::Nothing => break,
             }
-            let next_gap = self.gaps.iter().map(|gap| gap.from).filter(|from| *from > at).min().unwrap_or(u64::MAX);
-            let want = usize::try_from(range.end.min(next_gap) - at).unwrap_or(usize::MAX).min(BLOCK_BYTES);
-            let count = match &self.mask {
-                Some(mask) => mask.read_at(&self.file, &mut block[..want], at)?,
-                None => self.file.read_at(&mut block[..want], at)?,
-            };
-            if count == 0 {
-                break;
-            }
-            if labels {
-                self.label(at, &block[..count], sink)?;
-            } else {
-                sink(Piece::Bytes { offset: at, bytes: &block[..count], stream: Stream::Merged, wall_ms: None })?;
-            }
-            at += count as u64;
         }
         Ok(at)
+    }
+
+    /// What there is at this place, as far as one reading into `block` goes.
+    fn next(&self, at: u64, end: u64, block: &mut Block) -> io::Result<Next<'_>> {
+        if let Some(gap) = self.gaps.iter().find(|gap| gap.from <= at && at < gap.to) {
+            return Ok(Next::Gap(gap));
+        }
+        let next_gap = self.gaps.iter().map(|gap| gap.from).filter(|from| *from > at).min().unwrap_or(u64::MAX);
+        let want = usize::try_from(end.min(next_gap) - at).unwrap_or(usize::MAX).min(BLOCK_BYTES);
+        match &self.mask {
+            Some(mask) => mask.read_block(&self.file, block, want, at)?,
+            None => block.read(&self.file, want, at)?,
+        }
+        Ok(if block.bytes().is_empty() { Next::Nothing } else { Next::Bytes })
     }
 
     /// Splits bytes where the index does. An entry is written before its bytes, so what was read is in the index already.
