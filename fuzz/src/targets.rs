@@ -6,6 +6,7 @@
 mod spool;
 
 use ringback_host::client::output::{Output, Piece};
+use ringback_host::mask::Mask;
 use ringback_host::quantity;
 use ringback_host::wire::{self, Answer, ByteBuf, Call, TaskObject};
 use ringback_render::digest::DigestOptions;
@@ -19,7 +20,7 @@ use ringback_sys::form::{index, news, receipt, record, request, sizes, spec};
 pub(crate) type Target = (&'static str, fn(&[u8]));
 
 /// All of them.
-pub(crate) const TARGETS: [Target; 14] = [
+pub(crate) const TARGETS: [Target; 15] = [
     ("terminal", terminal),
     ("digest", digest),
     ("junit", report),
@@ -34,6 +35,7 @@ pub(crate) const TARGETS: [Target; 14] = [
     ("keeper_files", keeper_files),
     ("output_index", output_index),
     ("spool_request", spool::read),
+    ("mask", mask),
 ];
 
 /// The same bytes in pieces of different sizes, as the first of them say.
@@ -203,6 +205,23 @@ fn output_index(data: &[u8]) {
         assert!(output.offset_at(entry.wall_ms).is_ok());
     }
     assert!(output.tail_start(2, end).is_ok_and(|start| start <= end));
+}
+
+/// Nothing but stars comes in place of a secret, none for a newline, and whatever the size of a page it shows the same.
+fn mask(data: &[u8]) {
+    let (page, bytes) = pieces(data);
+    let mut hidden = bytes.to_vec();
+    Mask::default().hide(&mut hidden);
+    assert_eq!(hidden.len(), bytes.len());
+    let is_kept = |(now, before): (&u8, &u8)| now == before || (*now == b'*' && !matches!(before, b'\n' | b'\r'));
+    assert!(hidden.iter().zip(bytes).all(is_kept));
+    let mut task = TaskObject { state: "exited".to_owned(), ..TaskObject::default() };
+    task.output.packed.is = true;
+    task.output.packed.bytes = Some((Some(ByteBuf::from(bytes)), ByteBuf::new()));
+    let Ok(Some(mut output)) = Output::open(&task) else { panic!("it is there") };
+    let read = |at: usize| output.read(at as u64..(at + page) as u64).unwrap_or_default();
+    let pages: Vec<u8> = (0..bytes.len()).step_by(page).flat_map(read).collect();
+    assert!(pages == hidden, "in pages of {page}");
 }
 
 /// Runs the target of this name.
