@@ -1,9 +1,12 @@
 //! What a command writes is kept byte for byte, whatever the bytes are and however they are read back.
 
 use std::io::Read;
+use std::os::fd::AsFd as _;
 use std::path::Path;
 
-use crate::support::{World, machine};
+use ringback_sys::watch::{FileWatch, For, poll};
+
+use crate::support::{HANG, World, machine};
 
 /// What the command of [`a_daemon_stays_flat_while_much_is_written_and_every_byte_is_kept`] writes: a gigabyte, just below the default cap of one output.
 const FLOOD_BYTES: u64 = 1_000_000_000;
@@ -178,4 +181,36 @@ fn an_output_over_its_cap_keeps_head_and_tail_and_says_what_is_missing() {
     assert!(kept.len() == expected.len() && kept[..from] == expected[..from] && kept[to..] == expected[to..]);
     let blocks = std::os::unix::fs::MetadataExt::blocks(&std::fs::metadata(path).unwrap()) * 512;
     assert!(blocks <= 5 << 20, "{blocks} bytes on disk");
+}
+
+#[test]
+fn while_it_is_written_an_output_is_never_larger_than_its_cap_and_one_move() {
+    const CAP_BYTES: u64 = 8 << 20;
+    const MOVE_BYTES: u64 = 1 << 20;
+    // What a file system needs itself, to find the parts of a file with a hole.
+    const BLOCKS_BYTES: u64 = 64 << 10;
+    const TOTAL_BYTES: u64 = 600_000_000;
+    let world = World::new();
+    let go = world.fifo("go");
+    let script = format!("read go < {}; yes 'a line of it' | head -c {TOTAL_BYTES}", go.word());
+    let id = world.run(&["--max-output", "8MiB", "-c", &script]);
+    let path = world.folder(&id).join("output");
+    machine::until_there(&path);
+    let watch = FileWatch::modify(&path).unwrap();
+    go.release(1);
+    let (mut most, mut looks) = (0, 0);
+    loop {
+        let facts = std::fs::metadata(&path).unwrap();
+        most = most.max(std::os::unix::fs::MetadataExt::blocks(&facts) * 512);
+        looks += 1;
+        if facts.len() == TOTAL_BYTES {
+            break;
+        }
+        let rang = poll(&[(watch.as_fd(), For::Read)], Some(HANG)).unwrap();
+        assert_eq!(rang, [true], "nothing is written any more");
+        watch.drain().unwrap();
+    }
+    assert!(looks > 20 && most > CAP_BYTES / 2, "{looks} looks, {most} bytes at most");
+    assert!(most <= CAP_BYTES + MOVE_BYTES + BLOCKS_BYTES, "{most} bytes on disk");
+    world.end(&id);
 }
