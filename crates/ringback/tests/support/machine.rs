@@ -206,8 +206,11 @@ pub(crate) fn standing_below(folder: &Path) -> Vec<Pid> {
     all().filter(|pid| is_keeper(*pid) && below(pid) && is_alive(*pid)).collect()
 }
 
+/// A keeper, and not its child, which looks like one until it has become the command.
 fn is_keeper(pid: Pid) -> bool {
-    fs::read(proc_file(pid, "cmdline")).is_ok_and(|line| line.starts_with(b"ringback-keeper\0"))
+    let looks_like_one =
+        |pid| fs::read(proc_file(pid, "cmdline")).is_ok_and(|line| line.starts_with(b"ringback-keeper\0"));
+    looks_like_one(pid) && !parent_of(pid).is_some_and(looks_like_one)
 }
 
 /// A file of `/proc/PID`.
