@@ -9,6 +9,7 @@ use std::{
 };
 
 use crate::identity;
+use crate::socket::is_shortage;
 
 /// The state `TCP_LISTEN` in `/proc/net/tcp` (proc(5), `include/net/tcp_states.h`).
 const LISTEN: u8 = 0x0a;
@@ -25,7 +26,15 @@ const MEMBERS_MAX: usize = 4096;
 /// `main`, which may be a namespace of its own.
 pub fn is_open_by(keeper: i32, main: i32, host: Option<IpAddr>, port: u16) -> io::Result<bool> {
     let sockets = listening(main, host, port)?;
-    Ok(!sockets.is_empty() && tree(keeper, main)?.into_iter().any(|pid| holds(pid, &sockets)))
+    if sockets.is_empty() {
+        return Ok(false);
+    }
+    for pid in tree(keeper, main)? {
+        if holds(pid, &sockets)? {
+            return Ok(true);
+        }
+    }
+    Ok(false)
 }
 
 /// The inodes of sockets that listen on the port, in the network of this process.
@@ -149,12 +158,18 @@ fn tree(keeper: i32, main: i32) -> io::Result<Vec<i32>> {
 }
 
 /// Whether the process has one of the sockets open. One that is gone, or may not be looked into, has none.
-pub(crate) fn holds(pid: i32, sockets: &BTreeSet<u64>) -> bool {
-    let Ok(entries) = fs::read_dir(format!("/proc/{pid}/fd")) else { return false };
-    entries.flatten().filter_map(|entry| fs::read_link(entry.path()).ok()).any(|target| {
+///
+/// An error only where we have no descriptor or memory left to look with (`socket::is_shortage`).
+pub(crate) fn holds(pid: i32, sockets: &BTreeSet<u64>) -> io::Result<bool> {
+    let entries = match fs::read_dir(format!("/proc/{pid}/fd")) {
+        Ok(entries) => entries,
+        Err(error) if is_shortage(&error) => return Err(error),
+        Err(_) => return Ok(false),
+    };
+    Ok(entries.flatten().filter_map(|entry| fs::read_link(entry.path()).ok()).any(|target| {
         let inode = target.to_str().and_then(|text| text.strip_prefix("socket:[")?.strip_suffix(']')?.parse().ok());
         inode.is_some_and(|inode| sockets.contains(&inode))
-    })
+    }))
 }
 
 #[cfg(test)]

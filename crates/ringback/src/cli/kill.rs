@@ -90,8 +90,10 @@ fn stopped_lines(task: &TaskObject, since: Timestamp) -> Vec<String> {
     lines
 }
 
+/// Whether its end was in an earlier millisecond: a task object counts no less.
 fn ended_before(task: &TaskObject, since: Timestamp) -> bool {
-    task.ended_at.as_deref().and_then(|at| at.parse::<Timestamp>().ok()).is_some_and(|at| at < since)
+    let ended = task.ended_at.as_deref().and_then(|at| at.parse::<Timestamp>().ok());
+    ended.is_some_and(|at| at.as_millisecond() < since.as_millisecond())
 }
 
 fn exit_code(found: &Tasks) -> u8 {
@@ -117,4 +119,18 @@ fn say_signaled(door: Door, found: &Tasks, signal: i32) -> Done {
     }
     door::faults(&found.faults);
     Ok(door::exit_code(&found.faults))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_ended_in_the_millisecond_of_the_stop_had_not_ended_before() {
+        let task = TaskObject { ended_at: Some("2026-01-01T00:00:00.005Z".to_owned()), ..TaskObject::default() };
+        let since = |nanos: i128| Timestamp::from_nanosecond(1_767_225_600_000_000_000 + nanos).unwrap();
+        assert!(!ended_before(&task, since(5_900_000)), "it may have come after");
+        assert!(ended_before(&task, since(6_000_000)));
+        assert!(!ended_before(&TaskObject::default(), since(0)));
+    }
 }

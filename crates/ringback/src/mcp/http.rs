@@ -22,6 +22,7 @@ use hyper::service::service_fn;
 use hyper::{Method, Request, Response, StatusCode};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use ringback_host::home::Home;
+use ringback_host::wire::refusal::RESOURCES;
 use ringback_sys::socket;
 use rmcp::transport::streamable_http_server::session::local::LocalSessionManager;
 use rmcp::transport::{StreamableHttpServerConfig, StreamableHttpService};
@@ -291,7 +292,8 @@ fn refusal(status: StatusCode, why: &'static str) -> Response<Answered> {
 /// Says why in the form of every failure, and hangs up: the next connection is looked at afresh.
 fn confined(why: &Failure) -> Response<Answered> {
     let mut response = Response::new(Full::new(Bytes::from(why.json().to_string())).boxed());
-    *response.status_mut() = StatusCode::FORBIDDEN;
+    *response.status_mut() =
+        if why.code == RESOURCES { StatusCode::SERVICE_UNAVAILABLE } else { StatusCode::FORBIDDEN };
     let headers = response.headers_mut();
     headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
     headers.insert(CONNECTION, HeaderValue::from_static("close"));

@@ -313,3 +313,20 @@ fn a_server_without_descriptors_says_so_and_serves_on() {
     assert_eq!(told["structuredContent"]["tail"], "| on");
     assert!(server.child.try_wait().unwrap().is_none());
 }
+
+#[test]
+fn a_caller_that_cannot_be_looked_at_for_want_of_descriptors_is_not_called_confined() {
+    let home = Home::new();
+    home.cli(&["run", "--", "true"]);
+    let server = Server::start_with(&home, 28);
+    let ping = json!({"jsonrpc": "2.0", "id": 1, "method": "ping"}).to_string();
+    let mut held = Vec::new();
+    let mut statuses = Vec::new();
+    while statuses.last() != Some(&503) {
+        assert!(held.len() < 28, "more connections than descriptors: {statuses:?}");
+        let (status, answer) = server.post("/mcp", &[("MCP-Protocol-Version", MODERN)], &ping);
+        assert!(status != 403 && !answer.contains("confined"), "{} held: {status} {answer}", held.len());
+        statuses.push(status);
+        held.push(TcpStream::connect(&server.address).unwrap());
+    }
+}

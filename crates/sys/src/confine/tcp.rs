@@ -20,6 +20,7 @@ use super::Confinement;
 use crate::{
     pidfd::PidFd,
     port::{each_socket, holds},
+    socket::is_shortage,
 };
 
 /// How many holders are looked at. A connection is one process's, for a moment also its child's.
@@ -48,8 +49,13 @@ impl Confinement {
             in_time(until)?;
             let Some(pid) = entry?.file_name().to_str().and_then(|name| name.parse().ok()) else { continue };
             // Held before the look: what is then seen of this pid is of one process.
-            let Ok(hold) = PidFd::open_pid(pid) else { continue };
-            if !holds(pid, &socket) {
+            let hold = match PidFd::open_pid(pid) {
+                Ok(hold) => hold,
+                // Not that nobody may be looked into, but that nobody can be.
+                Err(error) if is_shortage(&error) => return Err(error),
+                Err(_) => continue,
+            };
+            if !holds(pid, &socket)? {
                 continue;
             }
             if seen == HOLDERS_MAX {
