@@ -314,10 +314,10 @@ fn is_busy(state: &State) -> bool {
 
 /// The input that a task folder amounts to when a new daemon finds it.
 ///
-/// `sight` is nothing where there is no record that can be believed: if there is no folder at all the command was never
-/// started; a folder without a readable record may have been anything.
-pub fn found(same_boot: bool, keeper_lives: bool, has_folder: bool, sight: Option<Sight>) -> Input {
-    let sight = match (sight, has_folder) {
+/// `sight` is nothing where there is no record that can be believed: if none was ever written the command was never started;
+/// one that cannot be read, or that is gone with its folder, may have said anything.
+pub fn found(same_boot: bool, keeper_lives: bool, had_record: bool, sight: Option<Sight>) -> Input {
+    let sight = match (sight, had_record) {
         (Some(sight), _) => sight,
         (None, false) => Sight::New,
         (None, true) => Sight::Ended(crate::outcome::Evidence { status: None, cause: None, oom: false }),

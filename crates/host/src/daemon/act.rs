@@ -143,6 +143,11 @@ impl Daemon {
         if self.has_lost_home() {
             return;
         }
+        if !self.has_folder(id) {
+            // Somebody has taken it away, and with it whatever it would say of a start.
+            self.lose(id);
+            return self.round.hurry();
+        }
         let in_the_way = error.kind() == io::ErrorKind::AlreadyExists;
         let errno = error.raw_os_error().unwrap_or(if in_the_way { EEXIST } else { 0 });
         let why = match start_error(Step::Exec, errno) {

@@ -73,7 +73,8 @@ impl Daemon {
         let ask = live.ask();
         self.lives.insert(id, live);
         let look = self.find(id);
-        let (has_record, lives) = (look.written, look.lives);
+        // A task is recorded after its folder was made: where all of that is gone, nobody knows what it was used for.
+        let (has_record, lives) = (look.written || !self.has_folder(id), look.lives);
         let seen = look.record.map(|record| (self.sight(id, &record), record));
         // A record of phase `New`, or none, cannot tell of which boot it is. In an earlier one the command may have been
         // started, and what was written of that was not synced; in this one it was not, and may start late.

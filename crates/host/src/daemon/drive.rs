@@ -247,12 +247,18 @@ impl Daemon {
         }
     }
 
+    /// Whether what was made for this task before it was recorded is there.
+    pub(super) fn has_folder(&self, id: TaskId) -> bool {
+        std::fs::symlink_metadata(self.dir(id)).is_ok()
+    }
+
     /// A keeper is gone and left no record that can be read.
-    fn lose(&mut self, id: TaskId) {
+    pub(super) fn lose(&mut self, id: TaskId) {
         if self.has_lost_home() {
             return;
         }
-        let there = std::fs::symlink_metadata(self.dir(id).join(super::folder::STATE)).is_ok();
+        let state = self.dir(id).join(super::folder::STATE);
+        let there = std::fs::symlink_metadata(state).is_ok() || !self.has_folder(id);
         let found = ringback_core::board::found(true, false, there, None);
         let effects = self.board.step(id, found);
         self.apply(effects);

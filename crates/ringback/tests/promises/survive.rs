@@ -162,6 +162,24 @@ fn a_folder_made_ahead_that_somebody_has_spoilt_is_not_used() {
 }
 
 #[test]
+fn a_task_whose_folder_is_gone_is_lost_and_not_started_again() {
+    let world = World::new();
+    let (up, go) = (world.fifo("up"), world.fifo("go"));
+    let starts = world.work("starts");
+    let id = world.sh(&format!("echo once >> {}; echo up > {}; read x < {}", starts.display(), up.word(), go.word()));
+    up.line();
+    let keeper = world.keeper(&id).expect("a keeper");
+    world.kill_daemon();
+    machine::kill(keeper);
+    std::fs::rename(world.folder(&id), world.work("moved")).unwrap();
+    let task = world.end(&id);
+    assert_eq!((&task["state"], &task["exit_code"]), (&"lost".into(), &serde_json::Value::Null), "{task:#}");
+    go.release(1);
+    assert_eq!(std::fs::read_to_string(&starts).unwrap(), "once\n");
+    assert_eq!(world.inbox(MINE).len(), 1);
+}
+
+#[test]
 fn a_record_that_cannot_be_opened_starts_nothing_again() {
     let world = World::new();
     let (up, go) = (world.fifo("up"), world.fifo("go"));
