@@ -93,7 +93,7 @@ pub(crate) struct Run {
     #[arg(long, value_enum, default_value_t, value_name = "LEASE")]
     lease: Lease,
     /// Echo this JSON in everything that is said of the task
-    #[arg(long, value_name = "JSON", value_parser = value::json)]
+    #[arg(long, value_name = "JSON", value_parser = value::json, allow_negative_numbers = true)]
     binding: Option<serde_json::Value>,
     /// Tell how it goes on after this long, then after pauses that double up to MAX [default MAX: 30s]
     #[arg(long, value_name = "DURATION[..MAX]", value_parser = value::pace)]

@@ -114,9 +114,9 @@ fn refuse(value: &Value) -> Read {
     if id.is_none() && method.is_some_and(Value::is_string) {
         return Ok(None);
     }
-    let is_id = |id: &&Value| id.is_string() || id.is_i64() || id.is_u64();
+    let is_id = |id: &&Value| id.is_string() || id.is_i64();
     let message = if id.is_some_and(|id| !is_id(&id)) {
-        "the id of a request is a string or a whole number of 64 bits"
+        "the id of a request is a string, or a whole number from -2^63 to 2^63 - 1"
     } else {
         "this is no request, notification or response of JSON-RPC 2.0"
     };
