@@ -40,10 +40,7 @@ impl Daemon {
             Request::Resize { id, size } => self.ask_resize(to, &id, size),
             Request::Release { ids } => self.ask_release(to, &ids),
             Request::Wait { ids, any, timeout_ms, until } => self.ask_wait(to, caller, &ids, any, timeout_ms, until),
-            Request::Inbox { after, wait_ms, limit } => {
-                self.ask_inbox(to, caller, after, wait_ms, limit);
-                Ok(())
-            }
+            Request::Inbox { after, wait_ms, limit } => self.ask_inbox(to, caller, after, wait_ms, limit),
             Request::News { newer_than, wait_ms, limit } => {
                 self.say(
                     to,
@@ -58,10 +55,8 @@ impl Daemon {
                 Ok(())
             }
             Request::Ack { up_to, seqs, tasks, endings } => {
-                let mut which: Vec<Ack> =
-                    endings.iter().filter_map(|id| TaskId::parse(id).ok()).map(Ack::Ending).collect();
-                which.extend(up_to.map(Ack::UpTo).into_iter().chain(seqs.into_iter().map(Ack::One)));
-                self.ask_ack(to, caller, which, &tasks)
+                let ended = endings.iter().filter_map(|id| TaskId::parse(id).ok()).map(Ack::Ending).collect();
+                self.ask_ack(to, caller, up_to, &seqs, &tasks, ended)
             }
             claim @ Request::Claim { .. } => self.ask_claim(to, caller, claim),
             Request::Report { id, percent, text } => self.ask_report(to, &id, percent, text.as_deref()),
@@ -141,7 +136,7 @@ impl Daemon {
     }
 
     /// Those of the tasks that there are, each once, and a word on each of the others.
-    fn sort_out(&self, texts: &[String]) -> (Vec<TaskId>, Vec<Fault>) {
+    pub(super) fn sort_out(&self, texts: &[String]) -> (Vec<TaskId>, Vec<Fault>) {
         let (mut ids, mut faults) = (Vec::new(), Vec::new());
         for text in texts {
             match self.resolve(text) {
@@ -337,31 +332,6 @@ impl Daemon {
         if over && !self.stops_again(id, record) {
             self.waits.gone(id);
         }
-    }
-
-    fn ask_inbox(&mut self, to: Token, caller: &Caller, after: Option<u64>, wait_ms: Option<u64>, limit: u32) {
-        if let Some(seq) = after {
-            self.round.records.push(Record::Ack { session: caller.session.clone(), which: Ack::UpTo(seq) });
-        }
-        let (wait_ms, acknowledges) = (wait_ms.unwrap_or(0), after.is_some());
-        self.say(to, Say::Inbox { caller: caller.clone(), newer_than: None, limit, wait_ms, acknowledges });
-    }
-
-    fn ask_ack(&mut self, to: Token, caller: &Caller, mut which: Vec<Ack>, tasks: &[String]) -> Result<(), Fault> {
-        let (found, faults) = match tasks {
-            [] => (Vec::new(), Vec::new()),
-            _ if which.is_empty() => self.resolve_each(tasks)?,
-            _ => self.sort_out(tasks),
-        };
-        which.extend(found.into_iter().map(Ack::Task));
-        let session = &caller.session;
-        let records: Vec<Record> =
-            which.into_iter().map(|which| Record::Ack { session: session.clone(), which }).collect();
-        let first = self.round.acks_so_far();
-        let count = records.len();
-        self.round.records.extend(records);
-        self.say(to, Say::Acknowledged { first, count, faults });
-        Ok(())
     }
 
     fn ask_session_end(&mut self, to: Token, caller: &Caller, session: &str) -> Result<(), Fault> {

@@ -18,6 +18,7 @@ mod errand;
 mod error;
 mod folder;
 mod hand;
+mod hear;
 mod hold_back;
 mod inherited;
 mod live;

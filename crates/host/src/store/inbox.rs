@@ -62,6 +62,13 @@ impl Store {
         Ok(statement.exists(params![session, i64::try_from(seq).unwrap_or(i64::MAX)])?)
     }
 
+    /// The highest number that a session was given, 0 for none; numbers of sessions are never given again.
+    pub fn highest_seq(&self, session: &str) -> Result<u64, StoreError> {
+        let mut statement = self.db.prepare_cached("SELECT notices FROM sessions WHERE name = ?")?;
+        let highest: Option<i64> = statement.query_row([session], |line| line.get(0)).optional()?;
+        Ok(highest.unwrap_or(0).unsigned_abs())
+    }
+
     /// At most how many notices a session has that nobody has heard: from the first of them to the last that was given.
     pub fn unheard_at_most(&self, session: &str) -> Result<u64, StoreError> {
         let sql = "SELECT coalesce((SELECT notices + 1 FROM sessions WHERE name = ?1)

@@ -6,6 +6,9 @@ use serde_bytes::ByteBuf;
 use super::task::TerminalSize;
 use crate::limits::Limits;
 
+/// As the number to acknowledge up to: everything, whatever was given. Every store can hold it.
+pub const ACK_ALL: u64 = i64::MAX as u64;
+
 /// One frame from a client: who speaks, and what is asked.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Call {
@@ -107,7 +110,7 @@ pub enum Request {
     },
     /// Unheard notices of the caller's session, in order. *Blocks* with `wait_ms` until there is one. → `Notices`
     Inbox {
-        /// First acknowledge everything up to this number, then return what is newer.
+        /// First acknowledge everything up to this number, then return what is newer. Refused if no such number was given.
         after: Option<u64>,
         /// How long to wait for a first notice, milliseconds.
         wait_ms: Option<u64>,
@@ -126,7 +129,7 @@ pub enum Request {
     },
     /// Acknowledge notices of the caller's session. → `Acknowledged`
     Ack {
-        /// Everything up to this number.
+        /// Everything up to this number, which must have been given, or `ACK_ALL`.
         up_to: Option<u64>,
         /// These numbers.
         seqs: Vec<u64>,

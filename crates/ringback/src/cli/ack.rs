@@ -1,7 +1,7 @@
 //! `ringback ack`: marks notices as heard.
 
 use clap::Args;
-use ringback_host::wire::{Reply, Request};
+use ringback_host::wire::{ACK_ALL, Reply, Request};
 use serde_json::json;
 
 use super::door::{self, Door};
@@ -11,8 +11,6 @@ use crate::render::json::document;
 
 /// The length of a whole id; shorter words of digits are numbers of notices.
 const ID_CHARS: usize = 12;
-/// Numbers stay below this, so that every store can hold them.
-const SEQ_MAX: u64 = i64::MAX as u64;
 
 /// Mark notices as heard
 #[derive(Debug, Args)]
@@ -35,7 +33,7 @@ impl Ack {
     /// Marks them.
     pub(crate) fn perform(self, door: Door) -> Done {
         let (seqs, tasks) = sort(self.which);
-        let up_to = if self.all { Some(SEQ_MAX) } else { self.up_to };
+        let up_to = if self.all { Some(ACK_ALL) } else { self.up_to };
         let mut client = door::client(self.session.as_deref())?;
         let Reply::Acknowledged { count, faults } =
             client.call(Request::Ack { up_to, seqs, tasks, endings: Vec::new() })?

@@ -299,6 +299,7 @@ fn summary(task: &TaskObject) -> Map<String, Value> {
 fn next_step(failure: &Failure) -> String {
     match failure.code.as_str() {
         "unknown_id" | "bad_id" | "expired_id" => "list {\"ended\":true} shows the ids of this session".to_owned(),
+        "cursor_ahead" => "inbox {} shows what is unheard; its cursor is the next `after`".to_owned(),
         "ambiguous_id" => "give the whole id; list {\"ended\":true} shows it".to_owned(),
         "no_id" => "list {} shows what runs".to_owned(),
         "stdin_closed" => "only a running task that was run with \"stdin\":true takes input".to_owned(),

@@ -31,6 +31,46 @@ fn reading_by_cursor_acknowledges_what_is_older() {
 }
 
 #[test]
+fn a_cursor_ahead_of_what_was_given_is_refused_and_acknowledges_nothing() {
+    let home = Home::new();
+    let id = home.ended(&["-s", "cur", "--", "false"]);
+    let refused = [
+        (&["inbox", "-s", "cur", "--after", "57"][..], "57", "cur is 1;"),
+        (&["ack", "-s", "cur", "--up-to", "2"], "2", "cur is 1;"),
+        (&["inbox", "-s", "a new one", "--after", "1"], "1", "a new one is 0;"),
+    ];
+    for (args, asked, highest) in refused {
+        let said = home.say(args);
+        assert_eq!((said.code, said.out.as_str()), (Some(125), ""), "{said:?}");
+        let first = format!("error: cannot acknowledge up to {asked}: the highest number of session {highest}");
+        assert!(said.err.starts_with(&first), "{said:?}");
+        assert_eq!(home.say(&[args, &["--json"]].concat()).json()["code"], "cursor_ahead");
+    }
+    assert!(home.say(&["inbox", "-s", "a new one", "--after", "1"]).err.contains("`ringback inbox -s 'a new one'`"));
+    assert_eq!(home.say(&["inbox", "-s", "cur", "--after", "0", "-q"]).out, format!("{id}\n"));
+    assert_eq!(home.say(&["inbox", "-s", "cur", "--after", "1", "-q"]).out, "");
+    assert_eq!(home.say(&["inbox", "-s", "a new one", "--after", "0"]).code, Some(0));
+    assert_eq!(home.say(&["ack", "-s", "cur", "--all"]).code, Some(0), "all is all, whatever was given");
+    assert_eq!(home.say(&["inbox", "-s", "cur", "--after", "1"]).code, Some(0), "what was given stays given");
+}
+
+#[test]
+fn the_number_of_a_notice_that_never_was_is_a_fault_and_the_others_are_acknowledged() {
+    let home = Home::new();
+    home.ended(&["--", "true"]);
+    let said = home.say(&["ack", "99"]);
+    assert_eq!((said.code, said.out.as_str()), (Some(125), ""), "{said:?}");
+    assert!(said.err.starts_with("error: session default has no notice 99: its highest number is 1\n"), "{said:?}");
+    assert_eq!(home.say(&["ack", "99", "--json"]).json()["code"], "unknown_notice");
+    let both = home.say(&["ack", "1", "99", "--json"]);
+    let document = both.json();
+    assert_eq!((both.code, &document["acknowledged"]), (Some(125), &1.into()));
+    assert_eq!(document["faults"][0]["code"], "unknown_notice");
+    let again = home.say(&["ack", "1"]);
+    assert_eq!((again.code, again.err.as_str()), (Some(0), "0 notices acknowledged\n"), "it was, and may be again");
+}
+
+#[test]
 fn only_a_look_of_the_owner_counts() {
     let home = Home::new();
     let id = home.ended(&["-s", "s1", "--", "true"]);

@@ -36,6 +36,7 @@ fn what_cannot_be_understood_is_explained_with_the_next_step() {
         ("send", json!({"id": "zzzzzzzzzzzz", "keys": ["hyper-x"]}), "ctrl-c"),
         ("run", json!({"command": "true", "pty": "wide"}), "80x24"),
         ("inbox", json!({"after": "x"}), "`after`"),
+        ("inbox", json!({"after": 57}), "inbox {} shows what is unheard"),
     ] {
         let told = agent.call(tool, arguments.clone());
         assert!(told.is_error && told.verdict().starts_with("error: "), "{tool} {arguments}: {told:?}");
