@@ -89,6 +89,11 @@ impl Wait {
                 door.note("the wait timed out; what is running runs on");
             }
         }
+        for task in found.list.iter().filter(|task| task.has_ended() && !has_come(task, until)) {
+            if let Some(why) = short_of(task, until) {
+                door.note(&format!("{} {why}", task.id));
+            }
+        }
         door::faults(&found.faults);
         heard(&mut client, &found.list);
         Ok(if until == Until::End { exit_code(&found) } else { exit_code_until(&found, until) })
@@ -156,6 +161,16 @@ fn has_come(task: &TaskObject, until: Until) -> bool {
         Until::End => false,
         Until::Ready => task.ready == Some(true) && !task.has_ended(),
         Until::Match => task.matches.is_some_and(|matches| matches > 0),
+    }
+}
+
+/// Why it is a failure that a task has ended, whatever it returned.
+fn short_of(task: &TaskObject, until: Until) -> Option<&'static str> {
+    match until {
+        Until::End => None,
+        Until::Ready if task.ready == Some(true) => Some("was ready, and has ended since"),
+        Until::Ready => Some("ended before it was ready"),
+        Until::Match => Some("ended before a line matched"),
     }
 }
 

@@ -129,11 +129,18 @@ fn waiting_for_readiness_ends_with_it_or_with_the_task() {
     assert_eq!((kinds(&told), &told[0]["line"]), (vec!["tool_ready"], &"ready in 3 ms".into()));
     open(&second);
     home.say(&["wait", "-s", "onlooker", &id]);
-    assert_eq!(home.say(&["wait", "--ready", &id]).code, Some(1), "it was ready, and is no more");
+    let ended = |id: &str, code: i32, why: &str| {
+        let said = home.say(&["wait", "--ready", id]);
+        assert_eq!((said.code, said.err), (Some(code), format!("{id} {why}\n")));
+    };
+    ended(&id, 1, "was ready, and has ended since");
     let failed = home.run(&["--ready", "ready", "-c", "echo 'address in use'; exit 98"]);
-    assert_eq!(home.say(&["wait", "--ready", &failed]).code, Some(98));
+    ended(&failed, 98, "ended before it was ready");
     let never = home.run(&["--ready", "ready", "--", "true"]);
-    assert_eq!(home.say(&["wait", "--ready", &never]).code, Some(1), "it returned 0 and was never ready");
+    ended(&never, 1, "ended before it was ready");
+    let unmatched = home.run(&["--watch", "needle", "--", "true"]);
+    let said = home.say(&["wait", "--match", &unmatched]);
+    assert_eq!((said.code, said.err), (Some(1), format!("{unmatched} ended before a line matched\n")));
     let plain = home.run(&["--", "true"]);
     let refused = home.say(&["wait", "--ready", &plain]);
     assert!(refused.code == Some(125) && refused.err.contains("without --ready"), "{refused:?}");
