@@ -5,7 +5,7 @@ use std::os::fd::AsFd as _;
 
 use ringback_host::client::Client;
 use ringback_host::client::output::{Follow, Output, Turn};
-use ringback_host::wire::{Request, TaskObject};
+use ringback_host::wire::{Reply, Request, TaskObject};
 use ringback_sys::signals::{SIGINT, SignalFd};
 use ringback_sys::watch::For;
 use serde_json::json;
@@ -43,10 +43,25 @@ pub(super) fn run(door: Door, client: Client, task: &TaskObject, interrupt: &Sig
     let mut printer = Printer::new(choice, &mut out);
     printer.event(json!({ "event": "started", "task": task }))?;
     let input = if feeds { Some(Input::start(task, &client.caller().session)?) } else { None };
-    let ended = stream(door, client, task, 0, &mut printer, &OnInterrupt::Press(interrupt), input)?;
-    match ended {
+    let session = client.caller().session.clone();
+    let ended = stream(door, client, task, 0, &mut printer, &OnInterrupt::Press(interrupt), input);
+    if ended.as_ref().is_err_and(Failure::is_quiet) {
+        // Who started it may believe that it went with its reader.
+        say_if_running(door, task, &session);
+    }
+    match ended? {
         Some(ended) => Ok(render::exit_code(&ended)),
         None => Ok(EXIT_INTERRUPTED),
+    }
+}
+
+fn say_if_running(door: Door, task: &TaskObject, session: &str) {
+    let show = Request::Show { id: task.id.clone() };
+    let Ok(Reply::Task { task, .. }) = door::client(Some(session)).and_then(|mut client| Ok(client.call(show)?)) else {
+        return;
+    };
+    if !task.has_ended() {
+        door.say_still_running(std::slice::from_ref(&task.id));
     }
 }
 

@@ -1,5 +1,7 @@
 //! Streams: what is mirrored, what Ctrl-C means, and what a dead daemon changes (nothing).
 
+use std::io::Read as _;
+
 use serde_json::Value;
 
 use crate::home::{Home, Running, seq};
@@ -49,6 +51,31 @@ fn the_third_ctrl_c_leaves_the_task_to_itself() {
     assert_eq!(said.code, Some(130), "{said:?}");
     let id = home.say(&["ps", "-q"]).out.trim().to_owned();
     assert!(said.err.ends_with(&format!("still running: ringback kill {id}\n")), "{said:?}");
+}
+
+#[test]
+fn whoever_follows_into_a_pipe_that_closes_is_told_that_the_task_runs_on() {
+    let home = Home::new();
+    // It goes on when its reader has gone, and not before.
+    let script = "mkfifo never; exec 3<>never; echo up; read x < gate; echo more; while :; do read x <&3; done";
+    let gate = home.gate("gate");
+    let mut client = home.client(&["run", "-f", "-c", script]).spawn().unwrap();
+    let mut first = [0; 3];
+    client.stdout.take().unwrap().read_exact(&mut first).unwrap();
+    std::fs::write(gate, "go\n").unwrap();
+    let said: crate::home::Said = client.wait_with_output().unwrap().into();
+    let id = home.say(&["ps", "-q"]).out.trim().to_owned();
+    assert!(said.code == Some(141) && said.err.ends_with(&format!("still running: ringback kill {id}\n")), "{said:?}");
+    home.say(&["kill", &id]);
+    // One that has ended meanwhile is not said to run, and was not heard.
+    let mut client = home.client(&["run", "-f", "-c", "seq 1 300000"]).spawn().unwrap();
+    client.stdout.as_mut().unwrap().read_exact(&mut first).unwrap();
+    let id = home.say(&["ps", "-q"]).out.trim().to_owned();
+    home.say(&["wait", "-s", "onlooker", &id]);
+    drop(client.stdout.take());
+    let said: crate::home::Said = client.wait_with_output().unwrap().into();
+    assert!(said.code == Some(141) && !said.err.contains("still running"), "{said:?}");
+    assert_eq!(home.say(&["inbox", "-q"]).out, format!("{id}\n"));
 }
 
 #[test]
