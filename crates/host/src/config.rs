@@ -137,11 +137,7 @@ impl ConfigError {
     pub fn hint(&self) -> String {
         match self {
             Self::Read { path, .. } => format!("make {} readable, or move it away to use the defaults", path.display()),
-            Self::Invalid { path, .. } => format!(
-                "edit {}, or move it away to use the defaults; known keys: default_timeout, limit, grace, max_output, free_space_floor, \
-                 max_running, confined, cgroup, keep, keep_tasks, quota, forget_after, pack_after, shell, stall_after, [[sink]]",
-                path.display()
-            ),
+            Self::Invalid { path, .. } => format!("edit {}, or move it away to use the defaults", path.display()),
             Self::Value { path, key, .. } => {
                 format!("correct `{key}` in {}, or move the file away to use the defaults", path.display())
             }
@@ -297,6 +293,9 @@ mod tests {
     fn a_mistake_is_named_with_its_key_and_line() {
         let unknown = check("grace = '3s'\ngrce = '3s'\n").unwrap_err();
         assert!(unknown.contains("grce") && unknown.contains("line 2"), "{unknown}");
+        let error = Config::parse("grce = '3s'", Path::new("/c/config.toml")).unwrap_err();
+        let said = format!("{error}; {}", error.hint());
+        assert_eq!(said.matches("stall_after").count(), 1, "the known keys stand there once: {said}");
         let value = check("grace = 'soon'").unwrap_err();
         assert!(value.contains("`grace`") && value.contains("soon"), "{value}");
         let limit = check("limit = 'mem=lots'").unwrap_err();
