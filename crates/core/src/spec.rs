@@ -3,7 +3,7 @@
 /// How a task is tied to its session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum Lease {
-    /// A loose end until it is heard; stopped when the session ends.
+    /// Its end is waited for, so its silence is told; stopped when the session ends.
     #[default]
     Awaited,
     /// Runs until the session ends.

@@ -177,6 +177,12 @@ pub(crate) fn caller(session: Option<&str>) -> Result<Caller, Failure> {
     Ok(crate::caller::of(crate::caller::session(|name| env::var(name).ok())))
 }
 
+/// The option that a command in a hint needs to speak for the session that was named by option here.
+pub(crate) fn speaks_for(named: Option<&str>) -> String {
+    let word = |name| shlex::try_quote(name).map_or_else(|_| name.to_owned(), std::borrow::Cow::into_owned);
+    named.map(|name| format!(" -s {}", clean::line(&word(name)))).unwrap_or_default()
+}
+
 /// A usage error if this cannot be the name of a session.
 pub(crate) fn check_session(session: &str) -> Result<(), Failure> {
     if is_label(session) {

@@ -52,7 +52,10 @@ impl Inbox {
             match notices.last() {
                 None => door.note(&format!("nothing unheard in session {}", clean::short(&session, 60))),
                 Some(_) if more => door.note("there are more"),
-                Some(last) if !self.take => door.note(&format!("acknowledge with: ringback ack --up-to {}", last.seq)),
+                Some(last) if !self.take => {
+                    let named = door::speaks_for(self.session.as_deref());
+                    door.note(&format!("acknowledge with: ringback ack{named} --up-to {}", last.seq));
+                }
                 Some(_) => {}
             }
         }

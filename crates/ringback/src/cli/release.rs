@@ -9,7 +9,8 @@ use crate::render::{json, task as render};
 
 /// Turn awaited tasks into services of the session
 ///
-/// They run until the session ends, and are no loose ends any more.
+/// They run until the session ends, and nobody waits for their end: their silence is not told. `ps` still lists them, with their
+/// lease.
 #[derive(Debug, Args)]
 pub(crate) struct Release {
     /// Ids or unique prefixes

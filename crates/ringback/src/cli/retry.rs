@@ -40,7 +40,7 @@ impl Retry {
             Some(interrupt) => return wait::until_end(door, client, &task, &interrupt),
             None => {}
         }
-        run::say_started(door, &task, existing, false)?;
+        run::say_started(door, &task, self.session.as_deref(), existing, false)?;
         Ok(0)
     }
 }

@@ -38,8 +38,8 @@ pub(super) fn say_removed(door: Door, ids: &[String], bytes: u64, faults: &[Faul
         door::document(&document(all))?;
     } else {
         door::out_lines(ids.iter().cloned())?;
-        let what = if dry_run { "would be removed" } else { "removed" };
-        door.note(&format!("{} {what}, {} on disk", count(ids.len() as u64, "task"), size_text(bytes)));
+        let (what, freed) = if dry_run { ("would be removed", "would free") } else { ("removed", "freed") };
+        door.note(&format!("{} {what}, {freed} {}", count(ids.len() as u64, "task"), size_text(bytes)));
     }
     door::faults(faults);
     Ok(door::exit_code(faults))

@@ -181,10 +181,10 @@ enum OutputPolicy {
 
 #[derive(Clone, Copy, Debug, Default, ValueEnum)]
 enum Lease {
-    /// A loose end of the session until it ended and was heard
+    /// Its end is waited for, and a long silence is told; the end of the session stops it
     #[default]
     Awaited,
-    /// Runs until the session ends
+    /// Runs until the session ends, as silent as it likes
     Service,
     /// Outlives the session
     Detached,
@@ -234,7 +234,7 @@ impl Run {
             Some(interrupt) if self.follow => follow_new(door, client, &task, &interrupt, self.stdin && !existing),
             Some(interrupt) => wait::until_end(door, client, &task, &interrupt),
             None => {
-                say_started(door, &task, existing, problem.is_some())?;
+                say_started(door, &task, self.session.as_deref(), existing, problem.is_some())?;
                 HoldBack::warn(door, &mut client, &task);
                 self.warn_of_same_name(door, &mut client, &task);
                 if let Some((message, hint)) = problem {
@@ -341,8 +341,15 @@ pub(super) fn word(choice: &impl ValueEnum) -> String {
     choice.to_possible_value().map(|value| value.get_name().to_owned()).unwrap_or_default()
 }
 
-/// The id alone on stdout, and one line for the reader, who must not mistake it for an end.
-pub(super) fn say_started(door: Door, task: &TaskObject, existing: bool, doubtful: bool) -> Result<(), Failure> {
+/// The id alone on stdout, and one line for the reader, who must not mistake it for an end. With the session that was `named`,
+/// for which a wait has to speak as well: what another session waited for is told again.
+pub(super) fn say_started(
+    door: Door,
+    task: &TaskObject,
+    named: Option<&str>,
+    existing: bool,
+    doubtful: bool,
+) -> Result<(), Failure> {
     if door.json {
         let mut object = json::task(task);
         if existing {
@@ -356,16 +363,14 @@ pub(super) fn say_started(door: Door, task: &TaskObject, existing: bool, doubtfu
         ..failure
     })?;
     let session = clean::short(&task.session, 60);
+    let wait = format!("wait for it with: ringback wait{} {}", door::speaks_for(named), task.id);
     if task.has_ended() {
         door.note(&render::verdict(task));
     } else if existing {
-        door.note(&format!("already {} under this key; wait for it with: ringback wait {}", task.state, task.id));
+        door.note(&format!("already {} under this key; {wait}", task.state));
     } else {
         let so_far = if doubtful { "recorded" } else { "running" };
-        door.note(&format!(
-            "{so_far}, NOT finished; its end will be told to session {session}; wait for it with: ringback wait {}",
-            task.id
-        ));
+        door.note(&format!("{so_far}, NOT finished; its end will be told to session {session}; {wait}"));
     }
     Ok(())
 }

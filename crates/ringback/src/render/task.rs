@@ -131,7 +131,7 @@ pub(crate) fn label(task: &TaskObject, width: usize) -> String {
     task.name.as_deref().map_or_else(|| clean::short(&task.command.display, width), |name| clean::short(name, width))
 }
 
-/// Tasks as a table.
+/// Tasks as a table; how they are tied to their session, where that is not as usual.
 pub(crate) fn tasks_table(tasks: &[TaskObject], sessions: bool, now: Timestamp, style: Style) -> String {
     let mut headings = vec!["ID", "STATE", "STARTED", "NAME", "COMMAND"];
     if sessions {
@@ -140,6 +140,10 @@ pub(crate) fn tasks_table(tasks: &[TaskObject], sessions: bool, now: Timestamp, 
     let measured = tasks.iter().any(|task| task.progress.is_some());
     if measured {
         headings.insert(2, "PROGRESS");
+    }
+    let tied = tasks.iter().any(|task| !matches!(task.lease.as_str(), "" | "awaited"));
+    if tied {
+        headings.insert(2, "LEASE");
     }
     let row = |task: &TaskObject| {
         let mut row = vec![
@@ -154,6 +158,9 @@ pub(crate) fn tasks_table(tasks: &[TaskObject], sessions: bool, now: Timestamp, 
         }
         if measured {
             row.insert(2, Cell::plain(task.progress.as_ref().map(progress_cell).unwrap_or_default()));
+        }
+        if tied {
+            row.insert(2, Cell::plain(clean::line(&task.lease)));
         }
         row
     };

@@ -8,12 +8,81 @@ fn run_says_that_it_is_not_finished_and_how_to_wait() {
     let said = home.say(&["run", "-s", "s1", "--", "sleep", "1000"]);
     let id = said.out.trim();
     assert_eq!(id.len(), 12, "{said:?}");
-    let expected =
-        format!("running, NOT finished; its end will be told to session s1; wait for it with: ringback wait {id}\n");
+    let expected = format!(
+        "running, NOT finished; its end will be told to session s1; wait for it with: ringback wait -s s1 {id}\n"
+    );
     assert_eq!((said.code, said.err), (Some(0), expected));
     for quiet in [["run", "-q", "true"], ["run", "--json", "true"]] {
         assert_eq!(home.say(&quiet).err, "");
     }
+}
+
+#[test]
+fn what_run_says_to_wait_with_hears_for_the_session_that_was_named() {
+    let home = Home::new();
+    let said = home.say(&["run", "-s", "it's", "--key", "k", "--", "sleep", "1000"]);
+    let again = home.say(&["run", "-s", "it's", "--key", "k", "--", "sleep", "1000"]);
+    assert!(again.err.contains(" under this key; wait for it with: ringback wait -s "), "{again:?}");
+    home.say(&["kill", said.out.trim()]);
+    for said in [said, again] {
+        let (_, command) = said.err.trim().rsplit_once("wait for it with: ringback ").unwrap();
+        let words = shlex::split(command).unwrap();
+        assert_eq!(words, ["wait", "-s", "it's", said.out.trim()]);
+        home.say(&words.iter().map(String::as_str).collect::<Vec<_>>());
+        assert_eq!(home.say(&["inbox", "-s", "it's", "-q"]).out, "", "it was heard");
+    }
+    home.ended(&["-s", "it's", "--", "true"]);
+    assert!(home.say(&["inbox", "-s", "it's"]).err.ends_with("ringback ack -s \"it's\" --up-to 2\n"));
+    let own = home.say(&["run", "--", "true"]);
+    assert!(own.err.ends_with(&format!("with: ringback wait {}\n", own.out.trim())), "{own:?}");
+}
+
+#[test]
+fn a_lease_is_named_where_one_is_not_as_usual() {
+    let home = Home::new();
+    let id = home.run(&["--", "sleep", "1000"]);
+    let head = |said: crate::home::Said| said.out.lines().next().unwrap().to_owned();
+    assert!(!head(home.say(&["ps"])).contains("LEASE"));
+    home.say(&["release", &id]);
+    let awaited = home.run(&["--", "sleep", "1001"]);
+    for args in [&["ps"][..], &["ps", "-a", "--all-sessions"]] {
+        let said = home.say(args);
+        let row = |id: &str| said.out.lines().find(|line| line.starts_with(id)).unwrap().to_owned();
+        assert!(row(&id).contains("  service  ") && row(&awaited).contains("  awaited  "), "{said:?}");
+        assert!(head(said).contains("  LEASE  "));
+    }
+}
+
+#[test]
+fn what_is_removed_is_said_to_be_freed() {
+    let home = Home::new();
+    let id = home.ended(&["--", "true"]);
+    home.say(&["kill", &id]);
+    let would = home.say(&["ack", "--all"]);
+    assert_eq!(would.code, Some(0), "{would:?}");
+    let would = home.say(&["prune", "--older-than", "0s", "--dry-run"]);
+    assert!(would.err.starts_with("1 task would be removed, would free "), "{would:?}");
+    let said = home.say(&["rm", &id]);
+    assert!(said.err.starts_with("1 task removed, freed ") && said.err.ends_with("iB\n"), "{said:?}");
+}
+
+#[test]
+fn a_config_that_cannot_be_used_costs_no_daemon_and_is_named_once() {
+    let home = Home::new();
+    home.run(&["--", "true"]);
+    let pid = || home.say(&["daemon", "status", "--json"]).json()["pid"].clone();
+    let old = pid();
+    home.configure("grce = '3s'");
+    let said = home.say(&["daemon", "restart"]);
+    assert_eq!((said.code, said.out.as_str()), (Some(125), ""), "{said:?}");
+    assert!(said.err.contains("`grce`") && said.err.matches("stall_after").count() == 1, "{said:?}");
+    assert_eq!(pid(), old, "the daemon lives on");
+    home.say(&["daemon", "stop"]);
+    let doctor = home.say(&["doctor"]);
+    assert_eq!((doctor.code, doctor.out.matches("grce").count()), (Some(1), 1), "{doctor:?}");
+    assert!(doctor.out.contains("trees        not known while the config cannot be used"), "{doctor:?}");
+    home.configure("grace = '3s'");
+    assert_eq!(home.say(&["daemon", "restart"]).code, Some(0));
 }
 
 #[test]
