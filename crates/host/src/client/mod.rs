@@ -23,7 +23,7 @@ use request::{asked_once, leaves_traces, shorten, starts_task};
 use ringback_sys::confine::{Confinement, own_is_confined};
 use ringback_sys::pidfd::PidFd;
 use ringback_sys::watch::{For, poll};
-use silence::{answer_wait, is_stopped, silent};
+use silence::{Look, Vigil, answer_wait, is_stopped, silent};
 
 use crate::home::Home;
 use crate::wire::{Answer, Caller, PROTOCOL, Reply, Request, VERSION, refusal};
@@ -51,6 +51,7 @@ struct Asked {
     since: Instant,
     tries: u32,
     upgraded: bool,
+    vigil: Vigil,
 }
 
 impl Client {
@@ -137,7 +138,9 @@ impl Client {
             self.refuse_confined_daemon()?;
             self.conn.is_alike = true;
         }
-        self.asked = Some(Asked { request, since: Instant::now(), tries: 0, upgraded: false });
+        let since = Instant::now();
+        let vigil = Vigil::begin(&request, since);
+        self.asked = Some(Asked { request, since, tries: 0, upgraded: false, vigil });
         self.send_asked()
     }
 
@@ -198,25 +201,46 @@ impl Client {
     }
 
     /// Waits until there is something to read, or until `stop` is readable: then false.
+    fn await_word(&mut self, stop: Option<BorrowedFd<'_>>) -> Result<bool, ClientError> {
+        let stop: Vec<_> = stop.into_iter().map(|stop| (stop, For::Read)).collect();
+        Ok(self.poll(&stop, None)?.get(1) != Some(&true))
+    }
+
+    /// Waits until there is something to read, or until one of `others` is ready, for this long at most; then which are ready,
+    /// the client itself first.
     ///
-    /// An answer may take as long as it will. But a daemon that is silent for longer than an answer at once may take is
-    /// asked, once, whether it is there at all.
-    fn await_word(&self, stop: Option<BorrowedFd<'_>>) -> Result<bool, ClientError> {
-        let mut patience = Some(answer_wait());
+    /// An answer may take as long as it will. But it is looked whether a daemon that is silent for long is there at all.
+    pub fn poll(
+        &mut self,
+        others: &[(BorrowedFd<'_>, For)],
+        timeout: Option<Duration>,
+    ) -> Result<Vec<bool>, ClientError> {
+        let end = timeout.and_then(|timeout| Instant::now().checked_add(timeout));
         loop {
-            let own = (self.as_fd(), For::Read);
-            let ready = match stop {
-                Some(stop) => poll(&[own, (stop, For::Read)], patience)?,
-                None => poll(&[own], patience)?,
-            };
-            if ready.get(1) == Some(&true) {
-                return Ok(false);
+            let now = Instant::now();
+            let left = end.map(|end| end.saturating_duration_since(now));
+            let rest = self.asked.as_ref().map(|asked| asked.vigil.rest(now));
+            let mut fds = vec![(self.as_fd(), For::Read)];
+            fds.extend_from_slice(others);
+            let ready = poll(&fds, left.into_iter().chain(rest).min())?;
+            if ready.contains(&true) {
+                return Ok(ready);
             }
-            if ready.first() == Some(&true) {
-                return Ok(true);
+            self.look_after()?;
+            if end.is_some_and(|end| Instant::now() >= end) {
+                return Ok(ready);
             }
-            self.see_that_it_answers()?;
-            patience = None;
+        }
+    }
+
+    /// Looks whether a silent daemon is there, if it is time to.
+    fn look_after(&mut self) -> Result<(), ClientError> {
+        let Some(asked) = &mut self.asked else { return Ok(()) };
+        match asked.vigil.due(Instant::now()) {
+            None => Ok(()),
+            Some(Look::AtProcess) if !is_stopped(self.daemon_pid()?) => Ok(()),
+            Some(Look::AtAnswer) => self.see_that_it_answers(),
+            Some(Look::AtProcess | Look::Over) => Err(self.silent()?),
         }
     }
 
@@ -248,6 +272,7 @@ impl Client {
                 return Err(ClientError::Unsteady { tries: asked.tries });
             }
             shorten(&mut asked.request, &mut asked.since);
+            asked.vigil = Vigil::begin(&asked.request, asked.since);
             match self.conn.send(&self.caller, &asked.request) {
                 Ok(()) => return Ok(()),
                 Err(Broken::Error(error)) => return Err(error),

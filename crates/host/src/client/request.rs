@@ -1,6 +1,6 @@
 //! What a client has to know of a request to ask it again, or not.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use crate::quantity::millis;
 use crate::wire::Request;
@@ -14,6 +14,17 @@ pub(super) fn shorten(request: &mut Request, since: &mut Instant) {
         let now = Instant::now();
         *left = left.saturating_sub(millis(now - *since));
         *since = now;
+    }
+}
+
+/// How long a request waits for what may never come, where it says so itself.
+pub(super) fn own_wait(request: &Request) -> Option<Duration> {
+    match request {
+        Request::Wait { timeout_ms: wait_ms, .. } | Request::Inbox { wait_ms, .. } => {
+            wait_ms.map(Duration::from_millis)
+        }
+        Request::News { wait_ms, .. } => Some(Duration::from_millis(*wait_ms)),
+        _ => None,
     }
 }
 

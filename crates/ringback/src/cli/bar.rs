@@ -168,9 +168,9 @@ pub(super) fn call_until(
     let Some(mut bar) = bar else { return Ok(client.call_until(request, stop)?) };
     client.begin(request)?;
     loop {
-        let mut fds = vec![(client.as_fd(), For::Read), (stop, For::Read)];
-        fds.extend(bar.awaited());
-        let ready = poll(&fds, Some(bar.pause()))?;
+        let mut others = vec![(stop, For::Read)];
+        others.extend(bar.awaited());
+        let ready = client.poll(&others, Some(bar.pause()))?;
         if ready.get(1) == Some(&true) {
             return Ok(None);
         }

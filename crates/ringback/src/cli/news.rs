@@ -1,9 +1,11 @@
 //! Knows when something has changed that a list shows: the daemon says so, over a connection of its own.
 
 use std::os::fd::{AsFd, BorrowedFd};
+use std::time::Duration;
 
 use ringback_host::client::{Client, ClientError};
 use ringback_host::wire::{Reply, Request};
+use ringback_sys::watch::For;
 
 use super::door;
 use crate::explain::Failure;
@@ -20,6 +22,15 @@ impl News {
         let mut client = door::client(Some(session))?;
         client.begin(Request::Changes { since: None })?;
         Ok(Self { session: session.to_owned(), client })
+    }
+
+    /// Waits for a word or for one of `others`, as [`Client::poll`] does.
+    pub(super) fn poll(
+        &mut self,
+        others: &[(BorrowedFd<'_>, For)],
+        timeout: Option<Duration>,
+    ) -> Result<Vec<bool>, Failure> {
+        Ok(self.client.poll(others, timeout)?)
     }
 
     /// Takes a word that has come; whether there is something new. A daemon that went away is news.

@@ -91,11 +91,10 @@ impl View {
 
     /// Waits until there is something new, and then for as long as nothing may be shown yet; whether `stop` came first.
     fn wait(&mut self, stop: BorrowedFd<'_>, shown: Instant, tick: Option<Duration>) -> Result<Woken, Failure> {
-        let ready =
-            poll(&[(stop, For::Read), (self.news.as_fd(), For::Read), (self.outputs.as_fd(), For::Read)], tick)?;
+        let ready = self.news.poll(&[(stop, For::Read), (self.outputs.as_fd(), For::Read)], tick)?;
         let is_new = match ready.as_slice() {
-            [true, ..] => return Ok(Woken::Stopped),
-            [_, true, _] => self.news.take()?,
+            [_, true, _] => return Ok(Woken::Stopped),
+            [true, ..] => self.news.take()?,
             [_, _, true] => !self.outputs.read()?.is_empty(),
             _ => return Ok(Woken::Tick),
         };

@@ -1,5 +1,7 @@
 //! Processes of ringback that somebody has stopped (SIGSTOP): nobody waits in silence, and nothing is lost by it.
 
+use std::process::Child;
+
 use crate::support::{MINE, Pid, Said, World, about, finish, machine};
 
 /// How long clients of these tests bear a silent daemon, milliseconds.
@@ -8,9 +10,12 @@ const PATIENCE_MS: &str = "200";
 /// Runs an impatient client to its end.
 #[track_caller]
 fn impatient(world: &World, args: &[&str]) -> Said {
+    finish(begin_impatient(world, args))
+}
+
+fn begin_impatient(world: &World, args: &[&str]) -> Child {
     let mut client = world.client(args);
-    client.env("RINGBACK_ANSWER_WAIT_MS", PATIENCE_MS);
-    finish(client.spawn().unwrap())
+    client.env("RINGBACK_ANSWER_WAIT_MS", PATIENCE_MS).spawn().unwrap()
 }
 
 #[test]
@@ -59,6 +64,35 @@ fn a_daemon_that_is_stopped_is_named_with_the_way_to_let_it_go_on() {
     assert!(doctor.text().contains("FAIL  daemon") && doctor.text().contains("kill -CONT"), "{doctor:?}");
     machine::go_on(daemon);
     assert_eq!(world.kill(&id)["state"], "killed");
+}
+
+#[test]
+fn a_daemon_that_is_stopped_in_the_middle_of_a_long_wait_is_named_too() {
+    let world = World::new();
+    let id = world.run(&["--pty", "--", "sleep", "8404"]);
+    let clients: [&[&str]; 9] = [
+        &["wait", &id],
+        &["wait", "--timeout", "1h", &id],
+        &["wait", "--timeout", "3s", &id],
+        &["inbox", "--wait", "1h"],
+        &["logs", "-f", &id],
+        &["run", "-f", "--", "sleep", "8404"],
+        &["run", "--wait", "--", "sleep", "8404"],
+        &["attach", &id],
+        &["top", "--json"],
+    ];
+    let waiting = clients.map(|args| (args, begin_impatient(&world, args)));
+    // They have looked after it more than once by the end of this, and it was there.
+    assert_eq!(impatient(&world, &["wait", "--timeout", "1s", &id]).code, Some(124));
+    let daemon = world.daemon().expect("a daemon");
+    machine::stop(daemon);
+    for (args, client) in waiting {
+        let said = finish(client);
+        let wanted = format!("the daemon (pid {}) does not answer: it is stopped", daemon.as_raw_nonzero());
+        assert!(said.code == Some(125) && said.err.contains(&wanted), "{args:?}: {said:?}");
+    }
+    machine::go_on(daemon);
+    world.kill(&id);
 }
 
 #[test]

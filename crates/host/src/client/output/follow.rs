@@ -5,7 +5,7 @@ use std::os::fd::{AsFd as _, BorrowedFd};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use ringback_sys::watch::{FileWatch, For, poll};
+use ringback_sys::watch::{FileWatch, For};
 
 use super::super::{Client, ClientError};
 use crate::wire::{Reply, Request, TaskObject, Until};
@@ -54,16 +54,16 @@ impl Follow {
     ) -> Result<Option<Turn>, ClientError> {
         loop {
             let mut fds = others.to_vec();
-            fds.push((self.client.as_fd(), For::Read));
             fds.extend(self.watch.as_ref().map(|watch| (watch.as_fd(), For::Read)));
-            let ready = poll(&fds, timeout)?;
-            if !ready.contains(&true) {
+            let ready = self.client.poll(&fds, timeout)?;
+            let (told, ready) = ready.split_first().ok_or(ClientError::Unexpected)?;
+            if !told && !ready.contains(&true) {
                 return Ok(None);
             }
             if let Some(first) = ready.iter().take(others.len()).position(|ready| *ready) {
                 return Ok(Some(Turn::Ready(first)));
             }
-            if ready.get(others.len()) == Some(&true) {
+            if *told {
                 if let Some(task) = self.ended()? {
                     return Ok(Some(Turn::Ended(task)));
                 }
