@@ -4,7 +4,9 @@ use std::io;
 use std::path::PathBuf;
 
 use ringback_sys::confine::own_is_confined;
+use ringback_sys::identity;
 
+use super::silence::is_stopped;
 use crate::config::ConfigError;
 use crate::confined;
 use crate::home::HomeError;
@@ -49,6 +51,14 @@ pub enum ClientError {
         program: PathBuf,
         /// Why.
         source: io::Error,
+    },
+    /// Somebody has the turn to start the daemon, and comes to no end.
+    #[error("cannot start the daemon: {} holds {} and does not let go", holder_text(holder.as_ref()), lock.display())]
+    StartHeld {
+        /// What each client holds while it starts a daemon.
+        lock: PathBuf,
+        /// Who has it, if that can be seen.
+        holder: Option<Holder>,
     },
     /// The daemon said why it cannot serve, or left without a word.
     #[error("the daemon did not start: {message}")]
@@ -120,6 +130,36 @@ pub enum ClientError {
     Fault(Fault),
 }
 
+/// The process that holds a lock.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Holder {
+    /// Its id.
+    pub pid: i32,
+    /// The name of its program, harmless to print; empty if it is gone by now.
+    pub program: String,
+    /// Whether somebody has stopped it.
+    pub stopped: bool,
+}
+
+impl Holder {
+    /// The process with this id as it is now.
+    pub(super) fn of(pid: i32) -> Self {
+        let stat = identity::stat(pid);
+        let program = stat.map(|stat| stat.comm.escape_debug().to_string()).unwrap_or_default();
+        Self { pid, program, stopped: is_stopped(pid) }
+    }
+}
+
+fn holder_text(holder: Option<&Holder>) -> String {
+    match holder {
+        None => "somebody".to_owned(),
+        Some(Holder { pid, program, stopped }) => {
+            let state = if *stopped { ", stopped (state T)" } else { "" };
+            format!("`{program}` (pid {pid}{state})")
+        }
+    }
+}
+
 impl ClientError {
     /// A word that programs can compare.
     pub fn code(&self) -> &str {
@@ -129,7 +169,7 @@ impl ClientError {
             Self::NoDaemon { .. } => "no_daemon",
             Self::HomeMoved { .. } => "home_moved",
             Self::Connect { .. } | Self::InTheWay { .. } => "connect",
-            Self::NoProgram | Self::Spawn { .. } | Self::Start { .. } => "daemon_start",
+            Self::NoProgram | Self::Spawn { .. } | Self::Start { .. } | Self::StartHeld { .. } => "daemon_start",
             Self::Confined { .. } => "confined",
             Self::DaemonConfined { .. } => "daemon_confined",
             Self::Protocol { .. } => "protocol",
@@ -156,6 +196,11 @@ impl ClientError {
             }
             Self::InTheWay { socket } => format!("move {} away, and ask again", socket.display()),
             Self::NoProgram => "put `ringback` on the PATH".to_owned(),
+            Self::StartHeld { holder: Some(Holder { pid, stopped: true, .. }), .. } => {
+                format!("`kill -CONT {pid}` lets it go on")
+            }
+            Self::StartHeld { holder: Some(Holder { pid, .. }), .. } => format!("`kill {pid}` ends it; then ask again"),
+            Self::StartHeld { lock, holder: None } => format!("`fuser -v {}` may name it", lock.display()),
             Self::Start { log, .. } => format!("see {}, and run `ringback doctor`", log.display()),
             Self::Confined { .. } => {
                 "run `ringback daemon restart` once outside the sandbox, or set `confined = \"allow\"` in the config"

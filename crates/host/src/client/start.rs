@@ -1,6 +1,7 @@
 //! Reaches the daemon of a home, and starts one, without a race, where none runs.
 
 use std::env;
+use std::fs::File;
 use std::io::{self, Read as _};
 use std::os::fd::AsFd as _;
 use std::os::unix::net::UnixStream;
@@ -11,18 +12,19 @@ use std::time::{Duration, Instant};
 use ringback_sys::growth::FilesWatch;
 use ringback_sys::watch::{For, poll};
 
-use super::error::ClientError;
+use super::error::{ClientError, Holder};
 use super::silence::{answer_wait, silent};
 use crate::config::{Config, Confined};
 use crate::daemon::DaemonError;
-use crate::home::{Home, SOCKET_NAME};
+use crate::home::{Home, HomeError, SOCKET_NAME};
 
 /// How long a daemon may take from its start to its first word: adoption of a full home takes one second, a slow disk more.
 const START_WAIT: Duration = Duration::from_mins(1);
 /// How many daemons one client starts: each of them may be killed, or find that an older one is not wholly gone.
 const LAUNCHES_MAX: u32 = 32;
-/// How long is waited between two of them for the socket of an older one, which makes another after it was taken away.
-const RELAUNCH_WAIT: Duration = Duration::from_millis(20);
+/// How long is waited for another name in the home before it is looked again: of a lock that is let go nobody tells, nor of a
+/// machine that has no watch to give.
+const LOOK_PAUSE: Duration = Duration::from_millis(20);
 /// Longest last words that are read of a daemon that cannot start.
 const WORDS_BYTES_MAX: usize = 16 << 10;
 /// What a daemon says once it listens.
@@ -62,48 +64,42 @@ fn own_program(exe: &Path) -> Option<PathBuf> {
     (path.file_name()? == "ringback" && path.is_file()).then(|| path.to_owned())
 }
 
-/// Connects; nothing if nobody listens.
+/// Connects; nothing if nobody listens. A link to a socket is none: it would be that of another home.
 pub(super) fn connect(home: &Home) -> Result<Option<UnixStream>, ClientError> {
+    let failed = |source| ClientError::Connect { socket: home.socket(), source };
+    match ringback_sys::files::is_socket(&home.socket()) {
+        Ok(Some(true)) => {}
+        Ok(Some(false)) => return Err(ClientError::InTheWay { socket: home.socket() }),
+        Ok(None) => return Ok(None),
+        Err(source) => {
+            if source.kind() == io::ErrorKind::NotADirectory {
+                home.prepare()?;
+            }
+            return Err(failed(source));
+        }
+    }
     match ringback_sys::socket::connect(home.socket_dir(), SOCKET_NAME, answer_wait()) {
         Ok(stream) => Ok(Some(stream)),
-        Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused) => {
-            see_that_the_name_is_free(home)
-        }
-        Err(source) if source.kind() == io::ErrorKind::NotADirectory => {
-            home.prepare()?;
-            Err(ClientError::Connect { socket: home.socket(), source })
-        }
-        Err(source) => Err(ClientError::Connect { socket: home.socket(), source }),
-    }
-}
-
-/// Nobody listens: whether somebody could.
-fn see_that_the_name_is_free(home: &Home) -> Result<Option<UnixStream>, ClientError> {
-    match ringback_sys::files::is_socket(&home.socket()) {
-        Ok(Some(false)) => Err(ClientError::InTheWay { socket: home.socket() }),
-        _ => Ok(None),
+        Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused) => Ok(None),
+        Err(source) => Err(failed(source)),
     }
 }
 
 /// Connects, and starts a daemon first if nobody listens.
 ///
-/// Of many clients at once one gets the lock and starts the daemon; the others wait for the lock and then find it.
+/// Of many clients at once one gets the lock and starts the daemon; the others wait until they find it.
 pub(super) fn connect_or_start(home: &Home, launcher: &Launcher) -> Result<UnixStream, ClientError> {
     if let Some(stream) = connect(home)? {
         return Ok(stream);
     }
     refuse_if_confined()?;
     home.prepare()?;
-    let lock_path = home.start_lock();
-    let io_error = |source| ClientError::Home(crate::home::HomeError::Io { path: lock_path.clone(), source });
-    let lock = ringback_sys::files::append(&lock_path).map_err(io_error)?;
-    ringback_sys::lock::exclusive(&lock).map_err(io_error)?;
-    if let Some(stream) = connect(home)? {
+    let lock = ringback_sys::files::append(&home.start_lock()).map_err(|error| lock_error(home, error))?;
+    if let Some(stream) = take_turn(home, &lock)? {
         return Ok(stream);
     }
     let program = launcher.find()?;
-    // Where the machine has no watch to give, it is only looked more often.
-    let names = FilesWatch::new().and_then(|watch| watch.names(home.root()).map(|()| watch)).ok();
+    let names = watch_names(home);
     let mut words = String::new();
     for _ in 0..LAUNCHES_MAX {
         words = launch(home, &program)?;
@@ -119,11 +115,47 @@ pub(super) fn connect_or_start(home: &Home, launcher: &Launcher) -> Result<UnixS
     }
 }
 
-/// Somebody holds the home without listening: he is about to leave, of which nobody tells, or to listen again.
+/// Waits until it is ours to start a daemon, or until somebody has started one: then the connection to it.
+///
+/// Who has the turn and is stopped, or is no client at all, keeps it for ever; so there is an end to the wait.
+fn take_turn(home: &Home, lock: &File) -> Result<Option<UnixStream>, ClientError> {
+    let is_ours = || ringback_sys::lock::try_exclusive(lock).map_err(|error| lock_error(home, error));
+    if is_ours()? {
+        return connect(home);
+    }
+    let names = watch_names(home);
+    let deadline = Instant::now() + answer_wait();
+    loop {
+        if let Some(stream) = connect(home)? {
+            return Ok(Some(stream));
+        }
+        if is_ours()? {
+            return connect(home);
+        }
+        if Instant::now() >= deadline {
+            let holder = ringback_sys::lock::holder(&home.start_lock()).ok().flatten().map(Holder::of);
+            return Err(ClientError::StartHeld { lock: home.start_lock(), holder });
+        }
+        await_change(names.as_ref())?;
+    }
+}
+
+fn lock_error(home: &Home, source: io::Error) -> ClientError {
+    ClientError::Home(HomeError::Io { path: home.start_lock(), source })
+}
+
+/// Rings when a socket comes; nothing where the machine has no watch to give.
+fn watch_names(home: &Home) -> Option<FilesWatch> {
+    FilesWatch::new().and_then(|watch| watch.names(home.root()).map(|()| watch)).ok()
+}
+
+/// Somebody holds the home, or a lock of it, without listening: he is about to leave, of which nobody tells, or to listen.
 fn await_change(names: Option<&FilesWatch>) -> Result<(), ClientError> {
-    let Some(names) = names else { return Ok(()) };
-    poll(&[(names.as_fd(), For::Read)], Some(RELAUNCH_WAIT))?;
-    names.read()?;
+    let rings: Vec<_> = names.map(|names| (names.as_fd(), For::Read)).into_iter().collect();
+    poll(&rings, Some(LOOK_PAUSE))?;
+    if let Some(names) = names {
+        names.read()?;
+    }
     Ok(())
 }
 

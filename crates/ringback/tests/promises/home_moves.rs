@@ -68,6 +68,39 @@ fn what_has_the_name_of_the_socket_and_is_none_is_named_and_left_alone() {
 }
 
 #[test]
+fn a_link_to_the_socket_of_another_home_leads_nobody_there() {
+    let (world, other) = (World::new(), World::new());
+    let (id, go, daemon) = serving(&world);
+    other.end(&other.sh("exit 4"));
+    let socket = world.home().join("daemon.sock");
+    fs::remove_file(&socket).unwrap();
+    let refused = |world: &World| {
+        for args in [&["run", "--", "true"][..], &["ps"], &["daemon", "status"], &["daemon", "restart"]] {
+            let said = world.rb(args);
+            assert_eq!(said.code, Some(125), "{args:?}: {said:?}");
+            assert!(said.err.contains("daemon.sock is not a socket") && said.err.contains("move"), "{said:?}");
+        }
+    };
+    while std::os::unix::fs::symlink(other.home().join("daemon.sock"), &socket).is_err() {
+        // The daemon was faster.
+        fs::remove_file(&socket).unwrap();
+    }
+    refused(&world);
+    assert_eq!(other.rb(&["ps", "-a", "--json"]).ok().json()["tasks"].as_array().unwrap().len(), 1);
+    fs::remove_file(&socket).unwrap();
+    machine::until_there(&socket);
+    assert_eq!(world.daemon(), Some(daemon));
+    go.release(1);
+    assert_eq!(world.end(&id)["exit_code"], 3);
+    // Nor where no daemon runs.
+    world.kill_daemon();
+    fs::remove_file(&socket).unwrap();
+    std::os::unix::fs::symlink(other.home().join("daemon.sock"), &socket).unwrap();
+    refused(&world);
+    assert_eq!(world.daemon(), None);
+}
+
+#[test]
 fn a_daemon_that_is_stopped_and_has_lost_its_socket_is_still_named() {
     let world = World::new();
     let (id, go, daemon) = serving(&world);

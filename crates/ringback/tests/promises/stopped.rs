@@ -1,8 +1,11 @@
 //! Processes of ringback that somebody has stopped (SIGSTOP): nobody waits in silence, and nothing is lost by it.
 
+use std::ffi::OsStr;
+use std::fs::{self, Permissions};
+use std::os::unix::fs::PermissionsExt as _;
 use std::process::Child;
 
-use crate::support::{MINE, Pid, Said, World, about, finish, machine};
+use crate::support::{MINE, Pid, Said, World, about, finish, id_of, machine};
 
 /// How long clients of these tests bear a silent daemon, milliseconds.
 const PATIENCE_MS: &str = "200";
@@ -93,6 +96,42 @@ fn a_daemon_that_is_stopped_in_the_middle_of_a_long_wait_is_named_too() {
     }
     machine::go_on(daemon);
     world.kill(&id);
+}
+
+#[test]
+fn who_holds_up_the_start_of_a_daemon_is_named() {
+    let world = World::new();
+    fs::create_dir_all(world.home()).unwrap();
+    fs::set_permissions(world.home(), Permissions::from_mode(0o700)).unwrap();
+    let lock = world.home().join("start.lock");
+    let mut child =
+        world.command(&[OsStr::new("flock"), lock.as_os_str(), "sleep".as_ref(), "8405".as_ref()]).spawn().unwrap();
+    machine::until("the lock is held", || machine::holder_of(&lock).is_some());
+    let holder = machine::holder_of(&lock).unwrap();
+    let pid = holder.as_raw_nonzero();
+    let check = |state: &str, hint: &str| {
+        for args in [&["ps"][..], &["run", "--", "true"], &["daemon", "restart"]] {
+            let said = impatient(&world, args);
+            let wanted = format!("cannot start the daemon: `flock` (pid {pid}{state}) holds {}", lock.display());
+            assert!(said.code == Some(125) && said.err.contains(&wanted), "{args:?}: {said:?}");
+            assert!(said.err.contains(hint), "{args:?}: {said:?}");
+        }
+    };
+    check("", &format!("`kill {pid}`"));
+    machine::stop(holder);
+    check(", stopped (state T)", &format!("`kill -CONT {pid}`"));
+    assert_eq!(impatient(&world, &["ps", "--json"]).json()["code"], "daemon_start");
+    assert_eq!(world.daemon(), None);
+    // One who waits for his turn starts the daemon when it is his, however the other one left.
+    let waiting = world.client(&["run", "--", "true"]).spawn().unwrap();
+    for member in machine::with_environment(format!("RINGBACK_HOME={}", world.home().display()).as_bytes()) {
+        if member != machine::pid_of(&waiting) {
+            machine::kill(member);
+        }
+    }
+    child.wait().unwrap();
+    let id = id_of(&finish(waiting).ok());
+    assert_eq!(world.end(&id)["exit_code"], 0);
 }
 
 #[test]
