@@ -13,10 +13,10 @@ use super::super::peers::{self, Peer};
 use super::super::stage::{Stage, submit};
 use crate::Done;
 
-const WAITER: &str = "the same path as a notice's, and the end of the waiting program itself (its memory is given back, and whoever \
-    waits for it is woken): a fourth wake-up.";
-const NEXT_WAITER: &str = "to tell waiters before the transaction is on disk is what the promise forbids; the keeper's hint can be \
-    written earlier, and the waiting program can leave without giving memory back piece by piece.";
+const WAITER: &str = "the same path as a notice's, and then a second question: what was printed is acknowledged, durably, before the \
+    program ends, so that nobody is told twice; and the end of the program itself.";
+const NEXT_WAITER: &str = "to end without the answer to the acknowledgement would now and then tell an ending twice, which the promise \
+    forbids; acknowledgements of one moment could share their commit.";
 
 /// How long the command sleeps: the waiter has settled by then.
 const SLEEP: &str = "300";
