@@ -38,6 +38,8 @@ pub struct Config {
     pub confined: Confined,
     /// Whether tasks get cgroups of their own.
     pub cgroup: Cgroup,
+    /// What that which was acknowledged survives.
+    pub durability: Durability,
     /// How long ended tasks are kept when `prune` names no age.
     pub keep: Duration,
     /// How many ended tasks are kept at most; 0 is no limit. Past it the oldest that were heard go.
@@ -78,6 +80,27 @@ pub enum Cgroup {
     Off,
 }
 
+/// What that which was acknowledged survives.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Durability {
+    /// Whatever dies, and the machine's power: it is synced before it is acknowledged.
+    #[default]
+    Power,
+    /// Whatever dies. After a power cut the last of it may be missing, for disks on which a sync takes long.
+    Process,
+}
+
+impl Durability {
+    /// The word of the config and of `daemon status`.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Power => "power",
+            Self::Process => "process",
+        }
+    }
+}
+
 impl Default for Config {
     fn default() -> Self {
         Self {
@@ -89,6 +112,7 @@ impl Default for Config {
             max_running: ringback_core::board::RUNNING_MAX,
             confined: Confined::Refuse,
             cgroup: Cgroup::Auto,
+            durability: Durability::Power,
             keep: Duration::from_millis(retention::KEEP_MS),
             keep_tasks: retention::KEEP_COUNT,
             quota: retention::QUOTA_BYTES,
@@ -156,6 +180,7 @@ struct Raw {
     max_running: Option<u32>,
     confined: Option<Confined>,
     cgroup: Option<Cgroup>,
+    durability: Option<Durability>,
     keep: Option<String>,
     keep_tasks: Option<u64>,
     quota: Option<String>,
@@ -217,6 +242,7 @@ impl Config {
             max_running: raw.max_running.unwrap_or(defaults.max_running).max(1),
             confined: raw.confined.unwrap_or_default(),
             cgroup: raw.cgroup.unwrap_or_default(),
+            durability: raw.durability.unwrap_or_default(),
             keep: time("keep", raw.keep)?.unwrap_or(defaults.keep),
             keep_tasks: raw.keep_tasks.unwrap_or(defaults.keep_tasks),
             quota: size("quota", raw.quota)?.unwrap_or(defaults.quota),
@@ -266,7 +292,7 @@ mod tests {
     fn an_empty_config_is_the_defaults_and_a_full_one_is_read() {
         assert_eq!(check(""), Ok(Config::default()));
         let config = check(
-            "default_timeout = '1h'\nlimit = 'mem=2GiB,pids=500'\ngrace = '3s'\nmax_output = '10MiB'\nfree_space_floor = '2GiB'\nmax_running = 7\nconfined = 'allow'\ncgroup = 'off'\nkeep = '1d'\nkeep_tasks = 9\nquota = '1GiB'\nforget_after = '2d'\npack_after = '0'\nshell = 'bash -e'\nstall_after = '0s'",
+            "default_timeout = '1h'\nlimit = 'mem=2GiB,pids=500'\ngrace = '3s'\nmax_output = '10MiB'\nfree_space_floor = '2GiB'\nmax_running = 7\nconfined = 'allow'\ncgroup = 'off'\ndurability = 'process'\nkeep = '1d'\nkeep_tasks = 9\nquota = '1GiB'\nforget_after = '2d'\npack_after = '0'\nshell = 'bash -e'\nstall_after = '0s'",
         );
         let expected = Config {
             default_timeout: Some(Duration::from_hours(1)),
@@ -277,6 +303,7 @@ mod tests {
             max_running: 7,
             confined: Confined::Allow,
             cgroup: Cgroup::Off,
+            durability: Durability::Process,
             keep: Duration::from_hours(24),
             keep_tasks: 9,
             quota: 1 << 30,

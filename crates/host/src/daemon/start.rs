@@ -35,7 +35,7 @@ use super::troubles::Troubles;
 use super::wait::Waits;
 use super::watching::Watches;
 use super::{Daemon, Source};
-use crate::config::{Cgroup, Config, Confined};
+use crate::config::{Cgroup, Config, Confined, Durability};
 use crate::home::{Home, SOCKET_NAME};
 use crate::store::Store;
 
@@ -128,6 +128,10 @@ impl Daemon {
         let image = keeper_image(home).map_err(DaemonError::Keeper)?;
         let cgroups = cgroups(home, config.cgroup);
         let store = Store::open(&home.db())?;
+        match config.durability {
+            Durability::Power => {}
+            Durability::Process => store.survive_processes_only()?,
+        }
         // Before any record is read: what a keeper says while we read is not lost.
         let news = files::open_news_reader(&home.news()).map_err(machine("open the news of this home"))?;
         let prunes = Prunes::new(&config, store.kept()?);

@@ -130,6 +130,12 @@ impl Store {
         db.set_prepared_statement_cache_capacity(32);
         Ok(Self { db })
     }
+
+    /// Commits no longer wait for the disk: a killed process loses nothing, a power cut the last of it
+    /// (`PRAGMA synchronous`, NORMAL in WAL mode).
+    pub fn survive_processes_only(&self) -> Result<(), StoreError> {
+        Ok(self.db.pragma_update(None, "synchronous", "NORMAL")?)
+    }
 }
 
 /// `SQLite` follows a link that lies in the place of a file of its own, and would write into what it leads to.

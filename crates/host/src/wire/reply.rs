@@ -249,6 +249,8 @@ pub struct StatusObject {
     pub cgroup_limits: Vec<String>,
     /// What of them limits of the kernel's own (getrlimit(2)) hold, less well, where no cgroup does.
     pub rlimit_limits: Vec<String>,
+    /// What that which was acknowledged survives: `power` (a power cut, too) or `process` (whatever is killed).
+    pub durability: String,
     /// What went wrong since the start, newest last (bounded).
     pub troubles: Vec<String>,
 }

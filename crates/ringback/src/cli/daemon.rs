@@ -149,7 +149,7 @@ fn status(door: Door) -> Done {
 fn say_status(status: &StatusObject) -> Result<(), Failure> {
     let started = age::ago(&status.started_at, door::now());
     let head = format!(
-        "running as {}, version {}, since {started}\n  home     {}\n  tasks    {} running, {} queued, {} ended, {} adopted\n  unheard  {}\n  memory   {}\n  keeper   {}\n  trees    {}: {}",
+        "running as {}, version {}, since {started}\n  home     {}\n  tasks    {} running, {} queued, {} ended, {} adopted\n  unheard  {}\n  memory   {}\n  keeper   {}\n  trees    {}: {}\n  durable  {}",
         status.pid,
         status.version,
         clean::line(&status.home),
@@ -162,6 +162,10 @@ fn say_status(status: &StatusObject) -> Result<(), Failure> {
         clean::line(&status.keeper),
         clean::line(&status.trees),
         clean::line(&status.trees_note),
+        match status.durability.as_str() {
+            "process" => "whatever is killed; a power cut may take the last of it (durability = \"process\")",
+            _ => "whatever is killed, and a power cut",
+        },
     );
     let troubles = status.troubles.iter().map(|trouble| format!("  trouble  {}", clean::line(trouble)));
     door::out_lines(std::iter::once(head).chain(troubles))

@@ -162,6 +162,24 @@ fn a_folder_made_ahead_that_somebody_has_spoilt_is_not_used() {
 }
 
 #[test]
+fn what_need_not_survive_a_power_cut_survives_whatever_is_killed() {
+    let world = World::new();
+    world.configure("durability = \"process\"\n");
+    let mut ids = Vec::new();
+    for code in 0..10 {
+        ids.push(world.sh(&format!("exit {code}")));
+        // At once: nothing had time to reach the disk.
+        world.kill_daemon();
+    }
+    for (code, id) in ids.iter().enumerate() {
+        assert_eq!(world.end(id)["exit_code"], code, "{id}");
+    }
+    assert_eq!(world.look(&["daemon", "status", "--json"]).json()["durability"], "process");
+    world.kill_daemon();
+    assert_eq!(world.inbox(MINE).len(), ids.len());
+}
+
+#[test]
 fn a_task_whose_folder_is_gone_is_lost_and_not_started_again() {
     let world = World::new();
     let (up, go) = (world.fifo("up"), world.fifo("go"));
