@@ -20,7 +20,7 @@ use rustix::{
 };
 
 use crate::{
-    files,
+    files, identity,
     pidfd::{self, PidFd},
 };
 
@@ -77,6 +77,16 @@ pub fn connect(dir: &Path, name: &str, patience: Duration) -> io::Result<UnixStr
     }
     rustix::net::connect(&socket, &address.address)?;
     Ok(socket.into())
+}
+
+impl Peer {
+    /// Whether it has ended. One whose pid is not of our namespace cannot be looked for, and counts as alive.
+    pub fn has_ended(&self) -> io::Result<bool> {
+        match &self.hold {
+            Some(hold) => hold.has_ended(),
+            None => Ok(self.pid > 0 && identity::who(self.pid).is_err()),
+        }
+    }
 }
 
 /// Who is at the other end of `stream`.

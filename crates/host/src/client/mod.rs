@@ -5,6 +5,7 @@
 
 mod capture;
 mod conn;
+mod dead;
 mod error;
 pub mod output;
 mod request;
@@ -133,6 +134,9 @@ impl Client {
     pub fn begin(&mut self, request: Request) -> Result<(), ClientError> {
         if self.stale {
             self.reconnect()?;
+        }
+        if asked_once(&request).is_some() {
+            self.pass_dead_daemons()?;
         }
         if starts_task(&request) && !self.conn.is_alike {
             self.refuse_confined_daemon()?;
