@@ -130,7 +130,8 @@ impl Client {
         }
     }
 
-    /// Asks, and does not wait: the client is readable ([`AsFd`]) when [`Client::finish`] has something to read.
+    /// Asks, and does not wait: the client is readable ([`Client::poll`], or [`AsFd`]) when [`Client::finish`] has something to
+    /// read.
     pub fn begin(&mut self, request: Request) -> Result<(), ClientError> {
         if self.stale {
             self.reconnect()?;
