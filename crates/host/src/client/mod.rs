@@ -160,6 +160,7 @@ impl Client {
                 match asked_once(&asked.request) {
                     // It has done that.
                     _ if matches!(asked.request, Request::Stop) => Ok(Some(Reply::Done)),
+                    Some(_) if !leaves_traces(&asked.request) && self.has_lost_home() => Err(self.home_moved()),
                     Some(what) => Err(ClientError::Gone { what }),
                     None => {
                         self.reconnect()?;
@@ -294,12 +295,12 @@ impl Client {
         }
         let stream = match start::connect(&self.home)? {
             Some(stream) => stream,
-            // It was there when we first came; an empty one in its place would know nothing of what is asked.
-            None if !self.home.root().exists() => {
-                return Err(ClientError::HomeMoved { home: self.home.root().to_owned() });
-            }
+            None if self.has_lost_home() => return Err(self.home_moved()),
             None if self.autostart => {
                 self.await_death();
+                if self.has_lost_home() {
+                    return Err(self.home_moved());
+                }
                 start::connect_or_start(&self.home, &self.launcher)?
             }
             None => return Err(ClientError::NoDaemon { home: self.home.root().to_owned() }),
@@ -307,6 +308,17 @@ impl Client {
         self.conn = Conn::new(stream);
         self.stale = false;
         Ok(())
+    }
+
+    /// Whether the home that we came to is gone from its place, or is on its way: its daemon has left because its lock is not
+    /// where it was, and nobody else takes that away. Another daemon would know nothing of what is asked, and would put
+    /// things into a folder that somebody is removing.
+    fn has_lost_home(&self) -> bool {
+        matches!(self.home.daemon_lock().try_exists(), Ok(false))
+    }
+
+    fn home_moved(&self) -> ClientError {
+        ClientError::HomeMoved { home: self.home.root().to_owned() }
     }
 
     /// A daemon that dies may close its sockets before its lock; who starts the next one in between is told that it serves.

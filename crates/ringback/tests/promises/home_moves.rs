@@ -198,3 +198,38 @@ fn a_daemon_whose_home_is_removed_leaves() {
     assert!(!world.home().exists());
     assert_eq!(world.end(&world.sh("exit 6"))["exit_code"], 6);
 }
+
+#[test]
+fn clients_of_a_home_that_is_removed_start_no_daemon_in_what_is_left() {
+    for _ in 0..4 {
+        let world = World::new();
+        for _ in 0..3 {
+            world.end(&world.sh("true"));
+        }
+        let id = world.sh("sleep 8601");
+        let daemon = world.daemon().expect("a daemon");
+        let before = sockets_of(daemon);
+        let clients: [&[&str]; 4] =
+            [&["wait", &id], &["logs", "-f", &id], &["inbox", "-s", "idle", "--wait", "1h"], &["top", "--json"]];
+        let waiting = clients.map(|args| (args, world.client(args).spawn().unwrap()));
+        machine::until("all are connected", || sockets_of(daemon) >= before + clients.len());
+        let removed = world.command(&["rm", "-rf", world.home().to_str().unwrap()]).spawn().unwrap();
+        finish(removed).ok();
+        machine::until_gone(daemon);
+        for (args, client) in waiting {
+            let said = finish(client);
+            assert_eq!(said.code, Some(125), "{args:?}: {said:?}");
+            assert!(said.err.contains("it was moved or removed"), "{args:?}: {said:?}");
+        }
+        assert!(!world.home().exists());
+    }
+}
+
+/// How many sockets this process has open.
+fn sockets_of(process: machine::Pid) -> usize {
+    let fds = fs::read_dir(format!("/proc/{}/fd", process.as_raw_nonzero())).unwrap();
+    fds.flatten()
+        .filter_map(|fd| fs::read_link(fd.path()).ok())
+        .filter(|to| to.to_string_lossy().starts_with("socket:"))
+        .count()
+}
