@@ -52,7 +52,16 @@ fn the_block_in_the_readme_is_the_help() {
 #[test]
 fn the_reference_is_the_help_of_every_verb() {
     let mut page = String::from("# Command line\n\nThis page is the help of every verb, word for word.\n");
-    let nested = ["session end", "session watch", "session lease", "session ls", "daemon run", "daemon stop"];
+    let nested = [
+        "session end",
+        "session watch",
+        "session lease",
+        "session ls",
+        "daemon run",
+        "daemon stop",
+        "daemon status",
+        "daemon restart",
+    ];
     let all = verbs();
     assert!(all.len() >= 20, "{all:?}");
     for verb in all.iter().map(String::as_str).chain(nested) {
