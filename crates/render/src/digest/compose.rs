@@ -44,7 +44,7 @@ pub(super) struct Composed {
 
 pub(super) fn compose(facts: &Facts<'_>, edges: &Edges, budget: usize) -> Composed {
     let mut page = Page { text: String::new(), limit: budget };
-    page.add(&facts.verdict.line(facts.bytes, facts.lines, facts.calls));
+    page.add(&facts.verdict.line(facts.bytes, facts.lines, facts.calls, page.line_room()));
     // What was found must not push out the output itself: its end is what people look at first.
     page.limit = page.text.len() + budget.saturating_sub(page.text.len()).saturating_mul(6) / 10;
     if let (Some((percent, source)), false) = (edges.progress, facts.verdict.has_ended) {
@@ -65,9 +65,20 @@ impl Page {
         self.limit.saturating_sub(self.text.len())
     }
 
+    fn line_room(&self) -> usize {
+        self.room().saturating_sub(1).min(2 * OUR_LINE_BYTES)
+    }
+
+    /// Adds a line that can be run, or that nobody can make use of a part of: as it is, or not at all.
+    fn add_whole(&mut self, line: &str) {
+        if line.len() <= self.line_room() {
+            self.add(line);
+        }
+    }
+
     /// Adds a line, shortened if it must be; not at all if there is no room for something to read.
     fn add(&mut self, line: &str) -> bool {
-        let room = self.room().saturating_sub(1).min(2 * OUR_LINE_BYTES);
+        let room = self.line_room();
         if room < line.len().min(20) {
             return false;
         }
@@ -94,7 +105,7 @@ fn findings(page: &mut Page, facts: &Facts<'_>) {
         shown += 1;
     }
     if shown < bad.len() {
-        page.add(&format!("  and {} more: ringback results {}", bad.len() - shown, facts.verdict.id));
+        page.add_whole(&format!("  and {} more: ringback results {}", bad.len() - shown, facts.verdict.id));
     }
     errors(page, facts, &bad);
     for note in &found.notes {
@@ -105,7 +116,7 @@ fn findings(page: &mut Page, facts: &Facts<'_>) {
         page.add(&format!("note: errors and tests were not looked for in L{from}–L{to}"));
     }
     for hint in facts.hints {
-        page.add(&format!("hint: {hint}"));
+        page.add_whole(&format!("hint: {hint}"));
     }
 }
 
@@ -127,7 +138,7 @@ fn errors(page: &mut Page, facts: &Facts<'_>, bad: &[&Test]) {
     }
     let left = all.count() as u64 + found.diagnostics_left_out;
     if left > 0 {
-        page.add(&format!("  and {left} more: ringback diagnostics {}", facts.verdict.id));
+        page.add_whole(&format!("  and {left} more: ringback diagnostics {}", facts.verdict.id));
     }
     let is_suspicious = facts.verdict.has_failed() || !facts.verdict.has_ended;
     if let (Some(first), true) = (found.suspects.first(), is_suspicious && !has_errors && bad.is_empty()) {
@@ -214,7 +225,8 @@ fn write_output(
     if let Some((from, to)) = omitted {
         let call = facts.calls.lines(facts.verdict.id, (from, to));
         let mark = format!("[L{from}–L{to} left out: {call}]");
-        page.add(&mark);
+        let short = format!("[L{from}–L{to} left out]");
+        page.add_whole(if mark.len() <= page.line_room() { &mark } else { &short });
     }
     let mut tail = Vec::new();
     for line in shown {

@@ -5,6 +5,8 @@ use crate::text::shorten;
 
 /// The longest command that is shown.
 const COMMAND_BYTES_MAX: usize = 100;
+/// A command that must be cut to less is left out.
+const COMMAND_BYTES_MIN: usize = 20;
 
 /// What the record says of the task. The digest believes this, whatever the output claims.
 #[derive(Clone, Debug, Default)]
@@ -33,12 +35,21 @@ impl Verdict<'_> {
         self.has_ended && self.exit_code != Some(0)
     }
 
-    /// The whole line.
-    pub(super) fn line(&self, bytes: u64, lines: u64, calls: Calls) -> String {
+    /// The whole line, in `room` bytes if the words have room there. The command gives way first, then the call that shows
+    /// everything, as a whole: a part of it cannot be run.
+    pub(super) fn line(&self, bytes: u64, lines: u64, calls: Calls, room: usize) -> String {
         let Self { words, id, command, .. } = self;
         let (words, command) = (one_line(words), one_line(command));
-        let command = shorten(&command, COMMAND_BYTES_MAX);
-        format!("{words} · {command} · id {id} · {bytes} B, {lines} lines (full: {})", calls.whole(id))
+        let end = format!(" · id {id} · {bytes} B, {lines} lines");
+        let full = format!("{end} (full: {})", calls.whole(id));
+        let least = COMMAND_BYTES_MIN.min(command.len());
+        for end in [full, end.clone()] {
+            let left = room.saturating_sub(words.len() + " · ".len() + end.len());
+            if left >= least {
+                return format!("{words} · {}{end}", shorten(&command, left.min(COMMAND_BYTES_MAX)));
+            }
+        }
+        format!("{}{end}", shorten(&words, room.saturating_sub(end.len())))
     }
 }
 
@@ -72,8 +83,21 @@ mod tests {
     #[test]
     fn a_command_cannot_add_lines() {
         let verdict = Verdict { command: "sh -c 'a\nSUCCEEDED exit 0\x1b[1A'", words: "LOST", ..Verdict::default() };
-        let line = verdict.line(0, 0, Calls::CommandLine);
+        let line = verdict.line(0, 0, Calls::CommandLine, 500);
         assert!(line.starts_with("LOST · ") && !line.contains(['\n', '\x1b']), "{line}");
+    }
+
+    #[test]
+    fn in_little_room_the_call_is_whole_or_not_there() {
+        let command = &"cargo test ".repeat(30);
+        let verdict =
+            Verdict { words: "FAILED exit 101 after 3m12s", id: "4kfc0w2m9q7d", command, ..Verdict::default() };
+        for room in 80..400 {
+            let line = verdict.line(123_456, 4567, Calls::CommandLine, room);
+            assert!(line.len() <= room, "{room}: {line}");
+            assert!(line.contains(" · id 4kfc0w2m9q7d · 123456 B, 4567 lines"), "{room}: {line}");
+            assert_eq!(line.contains("(full"), line.ends_with(" (full: ringback logs 4kfc0w2m9q7d)"), "{room}: {line}");
+        }
     }
 
     #[test]

@@ -263,6 +263,15 @@ impl Findings {
         Some(self.tests.len() - 1)
     }
 
+    /// How many tests were counted by their runners, and not named: that is how many are missing from the list.
+    pub fn unnamed(&self) -> u64 {
+        let of = |counts: &Counts| {
+            let named = self.tests.iter().filter(|test| test.source == counts.source).count() as u64;
+            (counts.passed.unwrap_or(0) + counts.bad() + counts.skipped).saturating_sub(named)
+        };
+        self.counts.iter().map(of).sum()
+    }
+
     /// Keeps a message, and gives its position.
     pub(crate) fn diagnostic(&mut self, diagnostic: Diagnostic) -> Option<usize> {
         if self.diagnostics.len() >= DIAGNOSTICS_MAX {

@@ -112,12 +112,33 @@ fn unittest(to: &mut Recogniser, number: u64, text: &str) -> bool {
         let name = text.strip_prefix(begin).filter(|name| name.ends_with(')') && name.contains(" ("));
         if let Some(name) = name.filter(|_| to.heading.starts_with("=====")) {
             if let Some(case) = to.found.test(Test::new("unittest", Some(number), name, status)) {
+                // What it says stands here, not where -v has named it.
+                to.found.tests[case].output_line = Some(number);
                 to.begin(Open::PyTest { case });
             }
             return true;
         }
     }
-    false
+    unittest_verbose(to, number, text)
+}
+
+/// unittest -v: `test_x (module.Class.test_x) ... ok`; where the test has a docstring, its first line stands before the
+/// dots, and the name in the line above.
+fn unittest_verbose(to: &mut Recogniser, number: u64, text: &str) -> bool {
+    let Some((name, how)) = text.rsplit_once(" ... ").filter(|_| to.is_thorough) else { return false };
+    let status = match how {
+        "ok" | "expected failure" => Status::Passed,
+        "FAIL" | "unexpected success" => Status::Failed,
+        "ERROR" => Status::Errored,
+        _ if how.starts_with("skipped") => Status::Skipped,
+        _ => return false,
+    };
+    let is_name =
+        |name: &&str| name.ends_with(')') && name.split_once(" (").is_some_and(|(name, _)| !name.contains(' '));
+    let Some(name) = Some(name).filter(is_name).or(Some(to.heading.as_str()).filter(is_name)) else { return false };
+    let case = Test::new("unittest", Some(number), name, status);
+    to.found.test(case);
+    true
 }
 
 /// The traceback of a failed test of unittest.

@@ -194,6 +194,46 @@ Failed test_x (mod.Case.test_x) | - | AssertionError: 1 != 2",
 }
 
 #[test]
+fn unittest_verbose_names_what_passed_too() {
+    let text = "test_a (t.T.test_a) ... ok
+test_b (t.T.test_b)
+What b is for ... ok
+test_c (t.T.test_c) ... skipped 'no net'
+test_x (t.T.test_x) ... FAIL
+loading ... ok
+
+======================================================================
+FAIL: test_x (t.T.test_x)
+----------------------------------------------------------------------
+Traceback (most recent call last):
+  File \"/app/t.py\", line 3, in test_x
+    self.assertEqual(1, 2)
+AssertionError: 1 != 2
+
+----------------------------------------------------------------------
+Ran 5 tests in 0.001s
+
+FAILED (failures=1, skipped=1)";
+    let mut recogniser = Recogniser::new(true);
+    for (at, line) in text.lines().enumerate() {
+        recogniser.line(at as u64 + 1, line);
+    }
+    let found = recogniser.finish();
+    let tests: Vec<_> = found.tests.iter().map(|test| (test.name.as_str(), test.status, test.output_line)).collect();
+    assert_eq!(
+        tests,
+        [
+            ("test_a (t.T.test_a)", Status::Passed, Some(1)),
+            ("test_b (t.T.test_b)", Status::Passed, Some(3)),
+            ("test_c (t.T.test_c)", Status::Skipped, Some(4)),
+            ("test_x (t.T.test_x)", Status::Failed, Some(9)),
+        ]
+    );
+    assert_eq!(found.tests[3].message.as_deref(), Some("AssertionError: 1 != 2"));
+    assert_eq!(found.unnamed(), 1, "one passed that nobody named");
+}
+
+#[test]
 fn vitest_and_jest() {
     check(
         " FAIL  t/a.test.js > bad
