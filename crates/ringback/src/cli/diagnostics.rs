@@ -42,6 +42,10 @@ impl Diagnostics {
             })))?;
             return Ok(0);
         }
+        if door.quiet {
+            door::out(&format!("{}\n", task.id))?;
+            return Ok(0);
+        }
         let mut lines = vec![render::verdict(&task)];
         lines.extend(page(&found, &all, door::style()));
         door::out_lines(lines.into_iter())?;

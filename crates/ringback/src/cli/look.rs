@@ -86,7 +86,11 @@ impl Look {
     pub(super) fn nothing(&self) -> String {
         match &self.session {
             Some(session) => {
-                format!("no loose ends in session {}; ended tasks: ringback ps -a", clean::short(session, 60))
+                // Where that is nobody else's, it need not be named.
+                let is_own = door::caller(None).is_ok_and(|caller| caller.session == *session);
+                let named = shlex::try_quote(session).unwrap_or_default();
+                let of = if is_own { String::new() } else { format!(" -s {named}") };
+                format!("no loose ends in session {}; ended tasks: ringback ps -a{of}", clean::short(session, 60))
             }
             None => "no live tasks".to_owned(),
         }

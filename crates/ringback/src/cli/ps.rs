@@ -48,11 +48,26 @@ impl Ps {
         let request = Request::List { session, ended: self.all, before: self.before, limit };
         let mut found = tasks(client.call(request)?)?;
         progress::look_all(&mut found.list);
-        say_list(door, &found, self.all_sessions)
+        say_list(door, &found, &self)
+    }
+
+    /// The command that goes on; of live tasks there is one page, so a longer one is asked for.
+    fn more(&self, next: u64) -> String {
+        let mut words = vec!["ringback ps".to_owned()];
+        words.extend(self.all.then(|| "-a".to_owned()));
+        words.extend(self.all_sessions.then(|| "--all-sessions".to_owned()));
+        words.extend(self.session.iter().map(|name| format!("-s {}", shlex::try_quote(name).unwrap_or_default())));
+        if self.all {
+            words.extend(self.limit.map(|limit| format!("--limit {limit}")));
+            words.push(format!("--before {next}"));
+        } else {
+            words.push(format!("--limit {}", self.limit.unwrap_or(LIVE_LIMIT).saturating_mul(10)));
+        }
+        words.join(" ")
     }
 }
 
-fn say_list(door: Door, found: &Tasks, sessions: bool) -> Done {
+fn say_list(door: Door, found: &Tasks, asked: &Ps) -> Done {
     if door.json {
         let mut all = documents::tasks(&found.list, None, &found.faults);
         all["next"] = found.next.into();
@@ -62,9 +77,9 @@ fn say_list(door: Door, found: &Tasks, sessions: bool) -> Done {
     } else if found.list.is_empty() {
         door.note("no tasks");
     } else {
-        door::out(&render::tasks_table(&found.list, sessions, door::now(), door::style()))?;
+        door::out(&render::tasks_table(&found.list, asked.all_sessions, door::now(), door::style()))?;
         if let Some(next) = found.next {
-            door.note(&format!("there are more: --before {next}"));
+            door.note(&format!("there are more: {}", asked.more(next)));
         }
     }
     Ok(0)

@@ -8,6 +8,7 @@ use serde_json::json;
 use super::door::{self, Door};
 use crate::explain::Done;
 use crate::output::{self, Source};
+use crate::render::count::count;
 use crate::render::json::document;
 use crate::render::style::{Style, Tone};
 use crate::render::{age, clean, task as render};
@@ -33,28 +34,40 @@ impl Results {
             return Err(door::unexpected());
         };
         let (found, sources) = output::findings(&task)?;
+        // A report file lists its tests; what else counted the same ones does not have to.
+        let unnamed = if self.all && sources.is_empty() { found.unnamed() } else { 0 };
+        let left_out = found.tests_left_out.max(unnamed);
         let tests: Vec<&Test> = found.tests.iter().filter(|test| self.all || test.is_bad()).collect();
         if door.json {
             door::document(&document(json!({
                 "id": task.id, "state": task.state, "exit_code": task.exit_code, "verdict": render::verdict(&task),
                 "recognised": !found.counts.is_empty(), "counts": found.counts, "tests": tests,
-                "tests_left_out": found.tests_left_out, "notes": found.notes, "reports": sources,
+                "tests_left_out": left_out, "notes": found.notes, "reports": sources,
             })))?;
-            return Ok(0);
+        } else if door.quiet {
+            door::out(&format!("{}\n", task.id))?;
+        } else {
+            let list = List { tests: &tests, left_out };
+            door::out_lines(page(&task, &found, &sources, &list, door::style()).into_iter())?;
         }
-        door::out_lines(page(&task, &found, &sources, &tests, door::style()).into_iter())?;
         Ok(0)
     }
 }
 
-fn page(task: &TaskObject, found: &Findings, sources: &[Source], tests: &[&Test], style: Style) -> Vec<String> {
+/// The tests that are listed, and how many are not.
+struct List<'a> {
+    tests: &'a [&'a Test],
+    left_out: u64,
+}
+
+fn page(task: &TaskObject, found: &Findings, sources: &[Source], list: &List<'_>, style: Style) -> Vec<String> {
     let mut lines = vec![render::verdict(task)];
     if found.counts.is_empty() {
         lines.push("no test results were recognised, which says nothing about how the tests went".to_owned());
     }
     lines.extend(found.counts.iter().map(Counts::to_string));
     lines.extend(sources.iter().map(source_line));
-    for test in tests {
+    for test in list.tests {
         let (word, tone) = match test.status {
             Status::Passed => ("passed ", Tone::Good),
             Status::Failed => ("FAILED ", Tone::Bad),
@@ -66,8 +79,8 @@ fn page(task: &TaskObject, found: &Findings, sources: &[Source], tests: &[&Test]
         lines.push(format!("{} {}{time}{line}{}", style.paint(tone, word), clean::line(&test.name), place(test)));
         lines.extend(test.message.iter().map(|message| format!("        {}", clean::line(message))));
     }
-    if found.tests_left_out > 0 {
-        lines.push(format!("and {} more tests", found.tests_left_out));
+    if list.left_out > 0 {
+        lines.push(format!("and {}", count(list.left_out, "more test")));
     }
     lines.extend(found.notes.iter().map(|note| format!("note: {}", clean::line(&note.text))));
     lines

@@ -166,7 +166,9 @@ fn say(door: Door, outcomes: &[Outcome], wish: &Wish) -> Result<(), Failure> {
             (State::Removed, false) => "removed",
             (State::Removed, true) => "would remove",
         };
-        door::out(&format!("{word} {path}\n{}", outcome.difference))?;
+        if !door.quiet {
+            door::out(&format!("{word} {path}\n{}", outcome.difference))?;
+        }
     }
     let mut told = Vec::new();
     for outcome in outcomes.iter().filter(|outcome| !matches!(outcome.state, State::Same | State::Failed(_))) {

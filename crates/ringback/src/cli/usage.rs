@@ -8,7 +8,7 @@ use crate::explain::Failure;
 use crate::render::clean;
 
 /// What other programs call our verbs.
-const SYNONYMS: [(&str, &str); 58] = [
+const SYNONYMS: [(&str, &str); 64] = [
     ("add", "run"),
     ("start", "run"),
     ("exec", "run"),
@@ -37,6 +37,12 @@ const SYNONYMS: [(&str, &str); 58] = [
     ("terminate", "kill"),
     ("abort", "kill"),
     ("signal", "kill"),
+    ("pause", "kill --signal STOP ID"),
+    ("suspend", "kill --signal STOP ID"),
+    ("resume", "kill --signal CONT ID"),
+    ("unpause", "kill --signal CONT ID"),
+    ("continue", "kill --signal CONT ID"),
+    ("history", "ps -a"),
     ("notices", "inbox"),
     ("notifications", "inbox"),
     ("messages", "inbox"),
@@ -68,6 +74,39 @@ const SYNONYMS: [(&str, &str); 58] = [
     ("completion", "completions"),
     ("version", "--version"),
 ];
+/// Options that other programs have on the same verb, and how it is done here.
+const HABITS: [(&str, &[&str], &str); 10] = [
+    (
+        "run",
+        &["-i", "-t", "--tty", "--interactive"],
+        "a terminal is given by --pty, and reached by attach: ringback run --pty -- PROGRAM, then ringback attach ID",
+    ),
+    (
+        "run",
+        &["-d", "--detach", "--background"],
+        "run returns at once by itself; --lease detached lets the task outlive its session",
+    ),
+    ("run", &["--rm"], "ended tasks are kept, so that their output can be read; ringback rm ID forgets one"),
+    ("run", &["--restart"], "nothing is started again by itself; ringback retry ID runs an ended task again"),
+    (
+        "run",
+        &["--after", "--depends-on"],
+        "no task waits for another by itself: ringback run -c 'ringback wait ID && PROGRAM'",
+    ),
+    ("run", &["-w", "--workdir"], "the folder is named by -C: ringback run -C DIR -- PROGRAM"),
+    (
+        "run",
+        &["-m", "--memory", "--cpus", "--pids-limit"],
+        "limits are one option: ringback run --limit mem=2GiB,pids=200,cpu=150% -- PROGRAM",
+    ),
+    ("logs", &["-t"], "the time before each line: ringback logs --timestamps ID"),
+    (
+        "logs",
+        &["--until"],
+        "there is no end to give; --since says where to begin, and ringback logs --timestamps ID when each line came",
+    ),
+    ("wait", &["-n"], "the first of the live tasks that ends: ringback wait --any"),
+];
 /// How many letters a mistyped verb may differ by.
 const TYPOS_MAX: usize = 2;
 /// The longest message, characters: a wrong word may be a whole script.
@@ -77,7 +116,6 @@ const MESSAGE_CHARS: usize = 400;
 pub(super) fn explain(error: &clap::Error, args: &[OsString]) -> Failure {
     let (verb, command) = verb_of(args);
     let text = error.to_string();
-    let usage = || format!("write it as: {}", usage_of(&text).unwrap_or_else(|| format!("{verb} --help")));
     match error.kind() {
         ErrorKind::InvalidSubcommand => {
             if let Some(ContextValue::String(word)) = error.get(ContextKind::InvalidSubcommand) {
@@ -93,12 +131,32 @@ pub(super) fn explain(error: &clap::Error, args: &[OsString]) -> Failure {
     let first = text.split("\n\n").next().unwrap_or_default();
     let message = first.lines().map(str::trim).filter(|line| !line.is_empty()).collect::<Vec<_>>().join(" ");
     let message = clean::short(message.strip_prefix("error: ").unwrap_or(&message), MESSAGE_CHARS);
+    Failure::usage(message, hint(error, &text, &verb, args))
+}
+
+/// What to write instead of a command line of a verb that there is.
+fn hint(error: &clap::Error, text: &str, verb: &str, args: &[OsString]) -> String {
+    let usage = || format!("write it as: {}", usage_of(text).unwrap_or_else(|| format!("{verb} --help")));
     let similar = text.lines().find_map(|line| line.trim().strip_prefix("tip: ")).filter(|tip| tip.contains("similar"));
-    let hint = match (similar, error.kind()) {
+    match (similar, error.kind()) {
+        (_, ErrorKind::UnknownArgument) if habit(error, verb).is_some() => {
+            habit(error, verb).unwrap_or_default().to_owned()
+        }
         (Some(similar), _) => similar.to_owned(),
         // Elsewhere `kill -9` and `kill -s NAME` name a signal.
         (None, ErrorKind::UnknownArgument | ErrorKind::ArgumentConflict) if verb == "ringback kill" => {
-            "a signal is named with --signal, a session with -s: ringback kill --signal KILL ID".to_owned()
+            let ids = ids_of(args);
+            format!(
+                "to stop it at once with all that it started: ringback kill --now {ids}; all tasks of a session: \
+                 ringback kill -s SESSION; to signal its main process group alone: ringback kill --signal NAME {ids}"
+            )
+        }
+        (None, ErrorKind::MissingRequiredArgument) if verb == "ringback kill" => {
+            format!("{}, or for all live tasks of a session: ringback kill -s SESSION", usage())
+        }
+        (None, ErrorKind::MissingRequiredArgument) if verb == "ringback wait" => {
+            let all = "or for the live tasks of the session: ringback wait --all (or --any for the first that ends)";
+            format!("{}, {all}", usage())
         }
         // The parser's own advice, to pass an option it does not know as a value, is for few.
         (None, ErrorKind::UnknownArgument) => format!("`{verb} --help` lists what it takes"),
@@ -106,8 +164,27 @@ pub(super) fn explain(error: &clap::Error, args: &[OsString]) -> Failure {
             format!("`{verb} --help` says what it may be")
         }
         (None, _) => usage(),
-    };
-    Failure::usage(message, hint)
+    }
+}
+
+/// What another program's option is here.
+fn habit(error: &clap::Error, verb: &str) -> Option<&'static str> {
+    let Some(ContextValue::String(option)) = error.get(ContextKind::InvalidArg) else { return None };
+    let name = option.split('=').next().unwrap_or_default();
+    let verb = verb.strip_prefix("ringback ")?;
+    HABITS.iter().find(|(of, options, _)| *of == verb && options.contains(&name)).map(|(.., hint)| *hint)
+}
+
+/// The ids that stand on the command line of a verb, or the word for one.
+fn ids_of(args: &[OsString]) -> String {
+    let words = args.iter().skip(2).map(|word| word.to_string_lossy());
+    let ids: Vec<String> = words.filter(|word| is_id(word)).map(std::borrow::Cow::into_owned).collect();
+    if ids.is_empty() { "ID".to_owned() } else { ids.join(" ") }
+}
+
+/// Whether it is written as an id is, or the begin of one.
+fn is_id(word: &str) -> bool {
+    word.len() <= 12 && !word.is_empty() && word.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit())
 }
 
 /// The verb that these arguments name, as it is written, and what it is.
@@ -228,10 +305,33 @@ mod tests {
     }
 
     #[test]
+    fn a_habit_of_another_program_leads_to_the_way_it_is_done_here() {
+        for (verb, options, hint) in HABITS {
+            for option in options {
+                assert_eq!(check(&[verb, option, "x"]).1, hint, "{verb} {option}");
+            }
+        }
+        assert!(check(&["run", "-it", "bash"]).1.contains("ringback run --pty"));
+        assert!(check(&["run", "--restart=always", "true"]).1.contains("ringback retry ID"));
+        assert!(check(&["pause", "k3"]).1.contains("`ringback kill --signal STOP ID`"));
+        assert!(check(&["history"]).1.contains("`ringback ps -a`"));
+    }
+
+    #[test]
+    fn a_signal_that_is_meant_to_kill_leads_to_what_takes_the_whole_tree() {
+        let hint = check(&["kill", "-9", "k3zd"]).1;
+        assert!(hint.starts_with("to stop it at once with all that it started: ringback kill --now k3zd;"), "{hint}");
+        assert!(check(&["kill", "--all"]).1.contains("ringback kill -s SESSION"));
+        assert!(check(&["kill", "-s", "KILL", "k3zd"]).1.contains("ringback kill --now k3zd"));
+    }
+
+    #[test]
     fn options_and_missing_words_are_explained_in_one_line_with_a_hint() {
         let (message, hint) = check(&["kill"]);
         assert_eq!(message, "the following required arguments were not provided: <ID>...");
-        assert!(hint.contains("ringback kill"), "{hint}");
+        assert!(hint.contains("ringback kill") && hint.ends_with("ringback kill -s SESSION"), "{hint}");
+        let hint = check(&["wait"]).1;
+        assert!(hint.contains("ringback wait --all") && hint.contains("--any"), "{hint}");
         let (message, hint) = check(&["run", "--tiemout", "5s", "true"]);
         assert_eq!(message, "unexpected argument '--tiemout' found");
         assert!(hint.contains("'--timeout'"), "{hint}");

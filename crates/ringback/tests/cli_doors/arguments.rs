@@ -26,8 +26,9 @@ fn a_verb_that_there_is_not_leads_to_the_one_that_is_meant() {
         "`ringback` alone lists the verbs; to start a program: ringback run -- make",
     );
     refused(&home, &["run", "-f", "--stdin", "-c", "-"], "stdin is the script already", "leave --stdin away");
-    refused(&home, &["kill", "-9", "x"], "unexpected argument '-9'", "a signal is named with --signal");
-    refused(&home, &["kill", "-s", "KILL", "x"], "cannot be used with", "a signal is named with --signal");
+    let at_once = "to stop it at once with all that it started: ringback kill --now x;";
+    refused(&home, &["kill", "-9", "x"], "unexpected argument '-9'", at_once);
+    refused(&home, &["kill", "-s", "KILL", "x"], "cannot be used with", at_once);
     refused(&home, &["show", "--wat"], "unexpected argument '--wat'", "`ringback show --help`");
     refused(&home, &["run", "--lease", "eternal", "true"], "[possible values: ", "`ringback run --help`");
     refused(

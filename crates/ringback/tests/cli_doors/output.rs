@@ -52,6 +52,20 @@ fn a_late_line_is_found_by_marks_that_are_kept() {
 }
 
 #[test]
+fn tests_that_were_only_counted_are_said_to_be_left_out() {
+    let home = Home::new();
+    let verbose = "test_a (t.T.test_a) ... ok\ntest_b (t.T.test_b) ... FAIL\n";
+    let script =
+        format!("printf '%s' '{verbose}'; printf '\n----\nRan 3 tests in 0.001s\n\nFAILED (failures=1)\n'; exit 1");
+    let id = home.ended(&["-c", &script]);
+    let all = home.say(&["results", "--all", "--json", &id]).json();
+    let names: Vec<_> = all["tests"].as_array().unwrap().iter().map(|test| test["name"].as_str().unwrap()).collect();
+    assert_eq!((names, &all["tests_left_out"]), (vec!["test_a (t.T.test_a)", "test_b (t.T.test_b)"], &1.into()));
+    assert!(home.say(&["results", "--all", &id]).out.contains("\nand 1 more test\n"));
+    assert_eq!(home.say(&["results", "--json", &id]).json()["tests_left_out"], 0);
+}
+
+#[test]
 fn a_digest_has_the_verdict_of_the_exit_status_and_the_first_error() {
     let home = Home::new();
     let script = "seq 1 20000 | sed 's/^/compiling unit /'; echo 'OK, no errors'; \

@@ -98,6 +98,32 @@ fn a_program_that_is_not_there_is_recorded_with_a_warning() {
 }
 
 #[test]
+fn what_a_list_says_is_next_can_be_run_as_it_stands() {
+    let home = Home::new();
+    for _ in 0..3 {
+        home.ended(&["-s", "spool 1", "--", "true"]);
+    }
+    home.say(&["inbox", "-s", "spool 1", "--take"]);
+    let said = home.say(&["ps", "-s", "spool 1"]);
+    assert!(said.err.ends_with("ended tasks: ringback ps -a -s 'spool 1'\n"), "{said:?}");
+    assert!(home.say(&["ps"]).err.ends_with("ended tasks: ringback ps -a\n"));
+    let said = home.say(&["ps", "-a", "-s", "spool 1", "--limit", "2"]);
+    let (said_before, before) = said.err.trim_end().rsplit_once(' ').unwrap();
+    assert_eq!(said_before, "there are more: ringback ps -a -s 'spool 1' --limit 2 --before");
+    let rest = home.say(&["ps", "-a", "-s", "spool 1", "--limit", "2", "--before", before, "-q"]);
+    assert_eq!(rest.out.lines().count(), 1, "{rest:?}");
+}
+
+#[test]
+fn quiet_is_the_id_alone() {
+    let home = Home::new();
+    let id = home.ended(&["-c", "echo 'a.c:1:2: error: no'; exit 1"]);
+    for verb in ["show", "results", "diagnostics"] {
+        assert_eq!(home.say(&[verb, "-q", &id]).out, format!("{id}\n"), "{verb}");
+    }
+}
+
+#[test]
 fn the_same_label_twice_is_worth_a_word() {
     let home = Home::new();
     let first = home.run(&["-n", "build", "--", "sleep", "1000"]);
