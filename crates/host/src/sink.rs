@@ -86,6 +86,17 @@ pub(crate) struct RawSink {
 }
 
 impl Sink {
+    /// What this build lacks to deliver there.
+    pub fn lack(&self) -> Option<&'static str> {
+        let Destination::Webhook { url, .. } = &self.to else { return None };
+        if !cfg!(feature = "webhook") {
+            return Some("this ringback was built without webhooks");
+        }
+        (url.starts_with("https://") && !cfg!(feature = "https")).then_some(
+            "this ringback was built without https (`cargo install --locked --path crates/ringback --features https`)",
+        )
+    }
+
     /// Whether a notice of this kind and session goes there.
     pub fn wants(&self, session: &str, kind: Kind) -> bool {
         self.kinds.contains(&kind) && (self.sessions.is_empty() || self.sessions.iter().any(|name| name == session))
@@ -177,6 +188,14 @@ mod tests {
         assert!(sinks[1].wants("s", Kind::ToolReady) && !sinks[1].wants("t", Kind::ToolReady));
         assert!(sinks[1].always && sinks[1].acknowledge);
         assert!(!format!("{sinks:?}").contains("whsec"), "a secret is not shown");
+    }
+
+    #[test]
+    fn what_this_build_cannot_deliver_to_is_known_before_it_is_tried() {
+        let lacks = |text: &str| check(&format!("[[sink]]\n{text}")).unwrap()[0].lack().is_some();
+        assert!(!lacks("exec = ['a']") && !lacks("unix = '/a'"));
+        assert_eq!(lacks("webhook = 'http://x.test'"), !cfg!(feature = "webhook"));
+        assert_eq!(lacks("webhook = 'https://x.test'"), !cfg!(feature = "https"));
     }
 
     #[test]

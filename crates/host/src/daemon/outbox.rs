@@ -82,6 +82,11 @@ impl Daemon {
     pub(super) fn adopt_outbox(&mut self) {
         let sinks = self.config.sinks.iter().map(|sink| sink.name.clone()).collect();
         self.record_post(Post::Known { sinks });
+        for sink in &self.config.sinks {
+            if let Some(lack) = sink.lack() {
+                self.troubles.note(&format!("deliver to sink {}", sink.name), &lack);
+            }
+        }
     }
 
     /// The notice that was just put among the records goes to the sinks that want it.

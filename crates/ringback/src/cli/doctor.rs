@@ -12,6 +12,7 @@ use ringback_host::config::{Cgroup, Config, Confined};
 use ringback_host::home::Home;
 use ringback_host::limits::{held_by_cgroup, held_by_rlimit};
 use ringback_host::quantity::size_text;
+use ringback_host::sink::Sink;
 use ringback_host::wire::{Caller, Reply, Request, StatusObject, VERSION};
 use ringback_sys::cgroup::Cgroups;
 use ringback_sys::confine::own_is_confined;
@@ -129,6 +130,10 @@ fn session() -> Check {
 
 fn config() -> Check {
     match Config::load() {
+        Ok(ref config) if let Some((sink, lack)) = undelivered(config) => {
+            let text = format!("nothing can be delivered to the sink {}: {lack}", clean::short(&sink.name, 60));
+            Check::warn("config", text, "build it so and `ringback daemon restart`, or take the sink out of the config")
+        }
         Ok(_) => match Config::path() {
             Some(path) if path.exists() => Check::ok("config", path.to_string_lossy()),
             Some(path) => Check::ok("config", format!("none, defaults hold ({} would be read)", path.display())),
@@ -136,6 +141,11 @@ fn config() -> Check {
         },
         Err(error) => Check::fail("config", error.into()),
     }
+}
+
+/// The first sink that this build cannot deliver to.
+fn undelivered(config: &Config) -> Option<(&Sink, &'static str)> {
+    config.sinks.iter().find_map(|sink| sink.lack().map(|lack| (sink, lack)))
 }
 
 fn folder(home: &Home) -> Check {
@@ -348,9 +358,20 @@ fn limits(layers: &[(&'static str, Option<&'static str>)]) -> Check {
     if layers.iter().all(|(_, by)| by.is_some()) {
         return Check::ok("limits", text);
     }
-    let hint = "a cgroup that is delegated to the daemon holds them: stop it (`ringback daemon stop`), then \
-                `systemd-run --user --scope -p Delegate=yes ringback daemon run`";
-    Check::warn("limits", text, hint)
+    // As sd_booted(3) looks.
+    let has_systemd = Path::new("/run/systemd/system").is_dir();
+    Check::warn("limits", text, delegation(has_systemd, process::effective_uid() == 0))
+}
+
+/// How the daemon gets a cgroup of its own here.
+fn delegation(has_systemd: bool, is_root: bool) -> String {
+    let held = "a cgroup that is delegated to the daemon holds them";
+    if !has_systemd {
+        return format!("{held}: start it in one that it may write to (docs/limits.md)");
+    }
+    let user = if is_root { "" } else { "--user " };
+    let start = format!("systemd-run {user}--scope -p Delegate=yes ringback daemon run");
+    format!("{held}: stop it (`ringback daemon stop`), then `{start}`")
 }
 
 fn program() -> Check {
@@ -374,6 +395,14 @@ mod tests {
             (check("embedded"), check("memory"), check("multi-call")),
             (Verdict::Ok, Verdict::Warn, Verdict::Warn)
         );
+    }
+
+    #[test]
+    fn systemd_is_named_only_where_it_runs_and_as_the_user_it_runs_for() {
+        let user = "then `systemd-run --user --scope -p Delegate=yes ringback daemon run`";
+        assert!(delegation(true, false).ends_with(user));
+        assert!(delegation(true, true).contains("`systemd-run --scope "));
+        assert!([true, false].iter().all(|root| !delegation(false, *root).contains("systemd")));
     }
 
     #[test]

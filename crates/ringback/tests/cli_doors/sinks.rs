@@ -56,6 +56,18 @@ fn a_failed_delivery_is_tried_again_with_the_same_id_and_its_trouble_is_shown() 
     assert!(troubles.contains("(try 1)") && troubles.contains("exit 3: broken"), "{troubles}");
 }
 
+#[cfg(not(feature = "https"))]
+#[test]
+fn an_address_that_this_build_cannot_reach_is_told_at_once() {
+    let home = Home::new();
+    home.configure("[[sink]]\nname = 'far'\nwebhook = 'https://127.0.0.1:1/hook'");
+    home.run(&["--", "true"]);
+    let troubles = home.say(&["daemon", "status", "--json"]).json()["troubles"].to_string();
+    assert!(troubles.contains("cannot deliver to sink far: this ringback was built without https"), "{troubles}");
+    let doctor = home.say(&["doctor"]).out;
+    assert!(doctor.contains("sink far: this ringback was built without https (`cargo install --locked"), "{doctor}");
+}
+
 #[test]
 fn what_waits_for_a_sink_outlives_the_daemon() {
     let home = home_with("cat > $D/got; test -e $D/mended", "200ms", "");
