@@ -85,8 +85,7 @@ impl Daemon {
         if let Some((_, record)) = seen.as_ref().filter(|_| lives) {
             self.adopted += u64::from(!ended);
             if let Some(keeper) = look.keeper {
-                self.hold(id, keeper);
-                self.take_terminal(id);
+                self.hold_found(id, keeper);
             }
             self.hold_known(id, record);
         }

@@ -165,6 +165,7 @@ impl Daemon {
         }
         self.takeovers_due(now_ms);
         self.hand_over_due(now_ms);
+        self.go_on_due(now_ms);
         self.connections.drop_overdue(now_ms);
         self.sweep_due(now_ms);
         self.prune_some(now_ms);
@@ -195,6 +196,7 @@ impl Daemon {
             self.reports.next_due(),
             self.takeovers.first().map(|(at_ms, _)| *at_ms),
             self.unsent.next_due(),
+            self.goings_on.next_due(),
             self.leave_at_ms,
             self.connections.next_due(),
             self.accept_at_ms,

@@ -115,8 +115,7 @@ impl Daemon {
         };
         match PidFd::open_living(record.keeper) {
             Ok(process) => {
-                self.hold(id, process);
-                self.take_terminal(id);
+                self.hold_found(id, process);
                 true
             }
             Err(error) => error.kind() == io::ErrorKind::NotFound,

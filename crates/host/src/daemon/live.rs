@@ -194,15 +194,19 @@ impl Daemon {
         }
     }
 
+    /// Takes hold of a keeper that was found, and perhaps is no child of ours.
+    pub(super) fn hold_found(&mut self, id: TaskId, process: PidFd) {
+        self.hold(id, process);
+        self.take_terminal(id);
+        self.goings_on.begin();
+    }
+
     /// Takes hold of whoever the record names and we do not hold yet.
     pub(super) fn hold_known(&mut self, id: TaskId, record: &Record) {
         let held = self.lives.get(&id).is_none_or(|live| live.keeper.is_some());
         if !held && record.keeper.pid > 0 && record.phase != Phase::Closed {
             match PidFd::open_living(record.keeper) {
-                Ok(process) => {
-                    self.hold(id, process);
-                    self.take_terminal(id);
-                }
+                Ok(process) => self.hold_found(id, process),
                 Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
                 // Its next hint is the next chance.
                 Err(error) => self.troubles.note(&format!("hold the keeper of {id}"), &error),
@@ -241,19 +245,6 @@ impl Daemon {
         // One that is gone needs nothing, and its own end is told.
         if let Some(keeper) = &live.keeper {
             let _ = keeper.process.signal(SIGCONT);
-        }
-    }
-
-    /// Somebody has stopped children of ours. A keeper that has not said yet whom it keeps may never come to it, so its record is
-    /// looked at; and one that keeps nobody yet is made to go on, since no end of a command will come.
-    pub(super) fn look_at_stopped(&mut self) {
-        while let Ok(Some(pid)) = reap::stopped_child() {
-            let Some(id) = self.keepers.get(&pid).map(|kept| kept.task) else { continue };
-            self.round.news(id);
-            let keeps = self.record(id).is_some_and(|record| record.main.pid > 0);
-            if let Some(keeper) = self.lives.get(&id).and_then(|live| live.keeper.as_ref()).filter(|_| !keeps) {
-                let _ = keeper.process.signal(SIGCONT);
-            }
         }
     }
 

@@ -17,6 +17,7 @@ mod drive;
 mod errand;
 mod error;
 mod folder;
+mod go_on;
 mod hand;
 mod hear;
 mod hold_back;
@@ -153,6 +154,8 @@ struct Daemon {
     takeovers: BTreeSet<(u64, TaskId)>,
     /// What could not be handed to a keeper.
     unsent: hand::Unsent,
+    /// Keepers that are to go on should somebody have stopped them.
+    goings_on: go_on::GoingsOn,
     leaving: bool,
     leave_at_ms: Option<u64>,
 }

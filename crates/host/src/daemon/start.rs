@@ -181,6 +181,7 @@ impl Daemon {
             accept_at_ms: None,
             takeovers: BTreeSet::new(),
             unsent: super::hand::Unsent::default(),
+            goings_on: super::go_on::GoingsOn::default(),
             leaving: false,
             leave_at_ms: None,
         };

@@ -189,6 +189,8 @@ fn output_that_nobody_held_is_never_called_complete() {
         // Its keeper does not come to read what it writes; then both who hold its pipe die, and it ends while a new daemon
         // looks for them.
         let keeper = world.keeper(&id).expect("a keeper");
+        // A daemon that runs would have it go on.
+        machine::stop(world.daemon().expect("a daemon"));
         machine::stop(keeper);
         go.release(1);
         wrote.line();

@@ -145,13 +145,84 @@ fn a_wait_lasts_as_long_as_it_should_however_short_the_patience_is() {
     world.kill(&id);
 }
 
+/// Stops the keeper of a task: as a child of the daemon, which may be told of it at once, or of one that an earlier daemon started.
+fn stop_keeper(world: &World, id: &str, is_child: bool) {
+    if !is_child {
+        world.kill_daemon();
+        world.show(id);
+    }
+    machine::begin_stop(world.keeper(id).expect("a keeper"));
+}
+
+#[test]
+fn a_keeper_that_is_stopped_ends_its_task_when_the_time_is_over() {
+    let world = World::new();
+    for is_child in [true, false] {
+        for (limit, reason) in [("--timeout", "wall"), ("--idle-timeout", "idle")] {
+            let id = world.run(&[limit, "1500ms", "--", "sleep", "8404"]);
+            machine::until("there is a keeper", || world.keeper(&id).is_some());
+            stop_keeper(&world, &id, is_child);
+            let task = world.end(&id);
+            assert_eq!(
+                (task["state"].as_str(), task["reason"].as_str()),
+                (Some("timed_out"), Some(reason)),
+                "{task:#}"
+            );
+        }
+    }
+}
+
+#[test]
+fn a_command_whose_keeper_is_stopped_may_write_more_than_a_pipe_holds() {
+    let world = World::new();
+    for is_child in [true, false] {
+        let [up, go, wrote] = ["up", "go", "wrote"].map(|name| world.fifo(&format!("{name}{is_child}")));
+        let id = world.sh(&format!(
+            "echo up > {}; read x < {}; head -c 3000000 /dev/zero; echo wrote > {}; sleep 8405",
+            up.word(),
+            go.word(),
+            wrote.word()
+        ));
+        up.line();
+        stop_keeper(&world, &id, is_child);
+        go.release(1);
+        assert_eq!(wrote.line(), "wrote");
+        assert_eq!(world.kill(&id)["output"]["bytes"], 3_000_000);
+    }
+}
+
+#[test]
+fn a_keeper_that_is_stopped_while_it_waits_for_the_tree_still_kills_it() {
+    let world = World::new();
+    for is_child in [true, false] {
+        let [up, term] = ["up", "term"].map(|name| world.fifo(&format!("{name}{is_child}")));
+        let id = world.sh(&format!(
+            "trap 'echo term > {}' TERM; echo up > {}; while :; do sleep 8406; done",
+            term.word(),
+            up.word()
+        ));
+        up.line();
+        if !is_child {
+            world.kill_daemon();
+            world.show(&id);
+        }
+        let kill = world.onlooker(&["kill", "--grace", "2s", &id]).spawn().unwrap();
+        assert_eq!(term.line(), "term");
+        machine::begin_stop(world.keeper(&id).expect("a keeper"));
+        assert_eq!(finish(kill).code, Some(0));
+        let task = world.show(&id);
+        assert_eq!((task["state"].as_str(), task["signal"].as_str()), (Some("killed"), Some("SIGKILL")), "{task:#}");
+        assert_eq!(task["cleanup"]["verified_empty"], true, "{task:#}");
+    }
+}
+
 #[test]
 fn a_keeper_that_is_stopped_goes_on_when_its_command_has_ended() {
     for (world, _) in World::of_each_layer() {
         let [up, go] = ["up", "go"].map(|name| world.fifo(name));
         let id = world.sh(&format!("echo up > {}; read x < {}; echo late; exit 7", up.word(), go.word()));
         up.line();
-        machine::stop(world.keeper(&id).expect("a keeper"));
+        stop_keeper(&world, &id, true);
         go.release(1);
         let task = world.end(&id);
         assert_eq!((task["state"].as_str(), task["exit_code"].as_i64()), (Some("exited"), Some(7)), "{task:#}");
@@ -182,6 +253,8 @@ fn a_new_daemon_finds_a_stopped_keeper_whose_command_has_ended_meanwhile() {
     let id = world.sh(&format!("echo $$ > {}; read x < {}; exit 7", up.word(), go.word()));
     let main = Pid::from_raw(up.line().parse().unwrap()).unwrap();
     let keeper = world.keeper(&id).expect("a keeper");
+    // A daemon that runs would have it go on.
+    machine::stop(world.daemon().expect("a daemon"));
     machine::stop(keeper);
     world.kill_daemon();
     go.release(1);
@@ -198,7 +271,7 @@ fn a_stop_reaches_the_tree_of_a_keeper_that_is_stopped() {
         let id =
             world.sh(&format!("trap '' TERM; setsid sleep 8403 & echo up > {}; sleep 8403; sleep 8403", up.word()));
         up.line();
-        machine::stop(world.keeper(&id).expect("a keeper"));
+        stop_keeper(&world, &id, true);
         world.look(&["kill", "--grace", "50ms", &id]).ok();
         let task = world.show(&id);
         assert_eq!((task["state"].as_str(), task["reason"].as_str()), (Some("killed"), Some("request")), "{task:#}");
