@@ -3,7 +3,7 @@
 use std::{
     ffi::OsString,
     fs::{File, OpenOptions},
-    io::{self, Write as _},
+    io::{self, Read as _, Write as _},
     os::{
         fd::{AsFd, AsRawFd as _, OwnedFd},
         unix::fs::{MetadataExt as _, OpenOptionsExt as _},
@@ -84,6 +84,13 @@ pub fn open_regular(path: &Path) -> io::Result<File> {
         0 | 1 => Ok(file),
         _ => Err(io::Error::new(io::ErrorKind::InvalidData, "it has another name elsewhere (hard link)")),
     }
+}
+
+/// Reads a file of ours, under the rules of [`open_regular`].
+pub fn read_regular(path: &Path) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    open_regular(path)?.read_to_end(&mut bytes)?;
+    Ok(bytes)
 }
 
 /// Opens a file that programs of the user made, wherever its name leads: only a regular one, and a FIFO holds nobody up.

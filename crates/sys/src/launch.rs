@@ -51,7 +51,7 @@ impl KeeperImage {
     fn install_file(bin_dir: &Path, bytes: &[u8]) -> io::Result<PathBuf> {
         let path = bin_dir.join(format!("{:032x}", hash(bytes))).join(KEEPER_NAME);
         // A power cut may have left a file of the right name and the wrong content, so the content is compared.
-        if !fs::read(&path).is_ok_and(|found| found == bytes) {
+        if !files::read_regular(&path).is_ok_and(|found| found == bytes) {
             files::private_dir(bin_dir)?;
             files::private_dir(path.parent().unwrap_or(bin_dir))?;
             write_program(&path, bytes)?;
@@ -59,6 +59,13 @@ impl KeeperImage {
         // On a `noexec` mount this is EACCES, also for root (access(2)).
         rustix::fs::accessat(CWD, &path, Access::EXEC_OK, AtFlags::EACCESS)?;
         Ok(path)
+    }
+
+    /// Whether it can still be started from; one in a file somebody may have taken away or changed.
+    pub fn is_whole(&self, bytes: &[u8]) -> bool {
+        let Self::File(path) = self else { return true };
+        files::read_regular(path).is_ok_and(|found| found == bytes)
+            && rustix::fs::accessat(CWD, path, Access::EXEC_OK, AtFlags::EACCESS).is_ok()
     }
 
     fn in_memory(bytes: &[u8]) -> io::Result<Self> {
@@ -244,7 +251,8 @@ mod tests {
         KeeperImage::install(&bin, &program()).unwrap();
         assert_eq!(fs::metadata(&path).unwrap().modified().unwrap(), first.modified().unwrap());
         fs::write(&path, "torn").unwrap();
-        KeeperImage::install(&bin, &program()).unwrap();
+        assert!(!KeeperImage::File(path.clone()).is_whole(&program()));
+        assert!(KeeperImage::install(&bin, &program()).unwrap().is_whole(&program()));
         assert_eq!(fs::read(&path).unwrap(), program());
         // Another build lies beside it, and what runs from the first is not touched.
         KeeperImage::install(&bin, &fs::read("/bin/cat").unwrap()).unwrap();

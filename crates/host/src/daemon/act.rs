@@ -11,11 +11,12 @@ use ringback_sys::form::request::{Ask, Request};
 use ringback_sys::keeper::CRASH_POINTS;
 use ringback_sys::launch::Work;
 use ringback_sys::pidfd::PidFd;
-use ringback_sys::{process, task_files};
+use ringback_sys::{image, process, task_files};
 
 use super::crash::{armed, crash_point};
 use super::inherited::Kept;
 use super::round::Act;
+use super::start::keeper_image;
 use super::{Daemon, folder, sight};
 use crate::store::row::start_error;
 
@@ -121,13 +122,10 @@ impl Daemon {
     }
 
     fn spawn_keeper(&mut self, id: TaskId, takeover: bool) -> io::Result<()> {
-        let keeper_point = armed().filter(|point| CRASH_POINTS.iter().any(|name| point == name));
-        let name = id.to_string();
-        let cgroup = self.cgroups.as_ref().ok().map(|cgroups| cgroups.of_task(&name));
-        let work = if takeover { Work::TakeOver } else { Work::Start(cgroup.as_deref()) };
-        let point = keeper_point.map(AsRef::as_ref);
-        let terminal = self.lives.get(&id).and_then(|live| live.terminal.as_ref()).map(AsFd::as_fd);
-        let pid = self.image.spawn_with(&self.dir(id), &name, work, point, terminal)?;
+        let pid = match self.spawn(id, takeover) {
+            Err(_) if self.mend_image() => self.spawn(id, takeover)?,
+            spawned => spawned?,
+        };
         self.keepers.insert(pid, Kept { task: id, from_the_start: !takeover });
         match PidFd::open_child(pid) {
             Ok(process) => self.hold(id, process),
@@ -136,6 +134,31 @@ impl Daemon {
             Err(error) => self.troubles.note(&format!("hold the keeper of {id}"), &error),
         }
         Ok(())
+    }
+
+    fn spawn(&self, id: TaskId, takeover: bool) -> io::Result<i32> {
+        let keeper_point = armed().filter(|point| CRASH_POINTS.iter().any(|name| point == name));
+        let name = id.to_string();
+        let cgroup = self.cgroups.as_ref().ok().map(|cgroups| cgroups.of_task(&name));
+        let work = if takeover { Work::TakeOver } else { Work::Start(cgroup.as_deref()) };
+        let point = keeper_point.map(AsRef::as_ref);
+        let terminal = self.lives.get(&id).and_then(|live| live.terminal.as_ref()).map(AsFd::as_fd);
+        self.image.spawn_with(&self.dir(id), &name, work, point, terminal)
+    }
+
+    /// Puts the keeper program back if somebody has taken it away, or changed it; whether keepers can be launched again.
+    fn mend_image(&mut self) -> bool {
+        if self.image.is_whole(image::bytes()) || self.has_lost_home() {
+            return false;
+        }
+        match keeper_image(&self.home) {
+            Ok(image) => self.image = image,
+            Err(error) => {
+                self.troubles.note("put the keeper program back", &error);
+                return false;
+            }
+        }
+        true
     }
 
     fn launch_failed(&mut self, id: TaskId, error: &io::Error) {

@@ -93,7 +93,8 @@ fn own(home: &Home) -> Result<File, DaemonError> {
 /// The variable that has a build for tests use the main program as keeper, as on a machine where none could be built.
 const KEEPER_VARIABLE: &str = "RINGBACK_KEEPER";
 
-fn keeper_image(home: &Home) -> io::Result<KeeperImage> {
+/// The keeper of this build, put where it can be started from.
+pub(super) fn keeper_image(home: &Home) -> io::Result<KeeperImage> {
     let refused = cfg!(debug_assertions) && std::env::var_os(KEEPER_VARIABLE).is_some_and(|how| how == "multi-call");
     if image::is_there() && !refused {
         KeeperImage::install(&home.bin(), image::bytes())

@@ -188,6 +188,36 @@ fn a_keeper_that_dies_while_the_home_is_moved_loses_nothing() {
 }
 
 #[test]
+fn a_keeper_program_that_is_taken_away_or_spoilt_is_put_back() {
+    let world = World::new();
+    let (id, go, daemon) = serving(&world);
+    let bin = world.home().join("bin");
+    let program = || fs::read_dir(&bin).unwrap().next().unwrap().unwrap().path().join("ringback-keeper");
+    let spoilt: [&dyn Fn(); 4] = [
+        &|| fs::remove_dir_all(&bin).unwrap(),
+        &|| fs::remove_file(program()).unwrap(),
+        &|| {
+            fs::remove_file(program()).unwrap();
+            fs::write(program(), "").unwrap();
+        },
+        &|| {
+            fs::remove_file(program()).unwrap();
+            ringback_sys::files::fifo(&program()).unwrap();
+        },
+    ];
+    for spoil in spoilt {
+        spoil();
+        assert_eq!(world.end(&world.sh("exit 4"))["exit_code"], 4);
+        assert!(program().is_file());
+    }
+    // One that dies is replaced, too.
+    fs::remove_dir_all(&bin).unwrap();
+    machine::kill(world.keeper(&id).expect("a keeper"));
+    go.release(1);
+    assert_eq!((world.end(&id)["exit_code"].as_i64(), world.daemon()), (Some(3), Some(daemon)));
+}
+
+#[test]
 fn a_daemon_whose_home_is_removed_leaves() {
     let world = World::new();
     world.end(&world.sh("exit 4"));
