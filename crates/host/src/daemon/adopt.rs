@@ -26,7 +26,7 @@ impl Daemon {
         self.begin_sweep();
         self.plan_packing();
         self.collect_again();
-        let noted = std::fs::read(self.home.boot()).is_ok_and(|last| last == boot);
+        let noted = files::read_regular(&self.home.boot()).is_ok_and(|last| last == boot);
         self.round.boot_to_note = (!noted).then_some(boot);
         self.close_round();
         if self.round.retry_at_ms().is_none() {
@@ -38,7 +38,7 @@ impl Daemon {
 
     /// Whether the machine was restarted since a daemon last served this home. One of an earlier version left no word.
     fn was_rebooted(&self, boot: [u8; 16]) -> bool {
-        std::fs::read(self.home.boot()).is_ok_and(|last| last != boot)
+        files::read_regular(&self.home.boot()).is_ok_and(|last| last != boot)
     }
 
     /// From now on this is the boot of everything in this home; called when nothing is left to be recorded, since the next

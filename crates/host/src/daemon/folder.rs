@@ -199,7 +199,7 @@ pub(super) fn disk_bytes(dir: &Path) -> u64 {
 /// What a task of an earlier folder needs to run again.
 pub(super) fn private_of(dir: &Path) -> io::Result<Private> {
     let Spec { head, args, vars, .. } = task_files::read_spec(dir)?;
-    let script = match fs::read(dir.join(SCRIPT)) {
+    let script = match files::read_regular(&dir.join(SCRIPT)) {
         Ok(script) => Some(script),
         Err(error) if error.kind() == io::ErrorKind::NotFound => None,
         Err(error) => return Err(error),

@@ -1,6 +1,5 @@
 //! Terminals of tasks: opened here, so that they outlive a killed keeper, held, and resized.
 
-use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt as _;
 use std::path::Path;
@@ -10,7 +9,7 @@ use ringback_core::id::TaskId;
 use ringback_sys::form::request::{Ask, Request as KeeperRequest};
 use ringback_sys::form::sizes::{self, Entry};
 use ringback_sys::form::spec::Size;
-use ringback_sys::terminal;
+use ringback_sys::{files, terminal};
 
 use super::Daemon;
 use super::error::fault;
@@ -82,7 +81,7 @@ pub(super) fn size_now(dir: &Path, detail: Detail) -> Option<TerminalSize> {
     if detail == Detail::Brief {
         return None;
     }
-    let file = File::open(dir.join(sizes::NAME)).ok()?;
+    let file = files::open_regular(&dir.join(sizes::NAME)).ok()?;
     let last = (file.metadata().ok()?.len() / sizes::ENTRY_BYTES as u64).checked_sub(1)?;
     let mut entry = [0; sizes::ENTRY_BYTES];
     file.read_exact_at(&mut entry, last * sizes::ENTRY_BYTES as u64).ok()?;

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use jiff::Timestamp;
 use ringback_core::spec::OutputPolicy;
 use ringback_sys::form::record::{Phase, Record, Who};
-use ringback_sys::{identity, process, signals};
+use ringback_sys::{files, identity, process, signals};
 use serde_bytes::ByteBuf;
 
 use super::folder::{INDEX, OUTPUT, SCRIPT, STREAMS, pipes};
@@ -159,7 +159,7 @@ fn command(stored: &StoredCommand, dir: &Path, detail: Detail) -> CommandObject 
         let argv = if detail == Detail::Full { argv } else { mask::words(argv) };
         return CommandObject { argv: Some(argv), display: display(stored), ..CommandObject::default() };
     };
-    let whole = (stored.cut && detail == Detail::Full).then(|| fs::read(dir.join(SCRIPT)).ok()).flatten();
+    let whole = (stored.cut && detail == Detail::Full).then(|| files::read_regular(&dir.join(SCRIPT)).ok()).flatten();
     let script = text(whole.as_deref().unwrap_or(script));
     CommandObject {
         script: Some(if detail == Detail::Full { script } else { mask::line(&script).into_owned() }),

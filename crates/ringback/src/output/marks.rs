@@ -27,7 +27,7 @@ impl Marks {
     pub(crate) fn open(task: &TaskObject, output: &Output) -> io::Result<Self> {
         let path = Path::new(&task.output.path).with_file_name(LINES);
         let is_small = !task.output.packed.is && fs::metadata(&path).is_ok_and(|facts| facts.len() <= FILE_BYTES_MAX);
-        let file = if is_small { fs::read(&path).unwrap_or_default() } else { Vec::new() };
+        let file = if is_small { files::read_regular(&path).unwrap_or_default() } else { Vec::new() };
         let kept = LineIndex::decode(&file);
         let index = if kept.counted().offset <= output.len()? { kept } else { LineIndex::default() };
         Ok(Self { saved: index.len(), index, path })

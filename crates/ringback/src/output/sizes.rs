@@ -1,10 +1,10 @@
 //! How large the terminal of a task was, from which byte of its output on.
 
-use std::fs::File;
 use std::io::Read as _;
 use std::path::Path;
 
 use ringback_host::wire::{TaskObject, TerminalSize};
+use ringback_sys::files;
 use ringback_sys::form::sizes::{ENTRIES_MAX, ENTRY_BYTES, Entry, NAME};
 
 /// The sizes of one terminal, in order.
@@ -17,7 +17,7 @@ impl Sizes {
         let Some(now) = task.pty else { return Self::default() };
         let most = ENTRIES_MAX * ENTRY_BYTES as u64;
         let mut bytes = Vec::new();
-        let file = File::open(Path::new(&task.output.path).with_file_name(NAME));
+        let file = files::open_regular(&Path::new(&task.output.path).with_file_name(NAME));
         let _none = file.and_then(|file| file.take(most).read_to_end(&mut bytes));
         let mut entries: Vec<Entry> = bytes.chunks(ENTRY_BYTES).filter_map(Entry::decode).collect();
         if entries.is_empty() {

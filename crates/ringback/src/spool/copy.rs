@@ -10,6 +10,7 @@ use std::os::unix::fs::FileExt as _;
 use std::path::PathBuf;
 
 use ringback_host::mask::Mask;
+use ringback_sys::files;
 
 use super::desk::Desk;
 
@@ -68,7 +69,7 @@ impl Copy {
     /// How long the output is so far.
     pub(super) fn source_bytes(&mut self) -> io::Result<u64> {
         if self.from.is_none() {
-            match File::open(&self.source) {
+            match files::open_regular(&self.source) {
                 // The keeper makes it when it starts.
                 Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(0),
                 opened => self.from = Some(opened?),

@@ -1,5 +1,5 @@
-//! Files that somebody has put into the folder of a task before they are ringback's turn to make: never written to, never taken
-//! for ours.
+//! Files that somebody has put into the folder of a task before they are ringback's turn to make, or later in the place of one: never
+//! written to, never taken for ours, and nobody is held up by them.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -72,6 +72,106 @@ fn what_is_in_the_place_of_a_pipe_or_of_the_requests_is_not_taken_for_them() {
     }
     let last = world.sh("sleep 8501");
     assert_eq!(world.kill(&last)["state"], "killed");
+}
+
+/// Everything that a keeper, the daemon or a door opens by its name in the folder of a task that runs.
+const OPENED: [&str; 15] = [
+    "cgroup",
+    "findings",
+    "io",
+    "output",
+    "output.idx",
+    "output.lines",
+    "output.sizes",
+    "progress",
+    "receipt",
+    "receipt.new",
+    "script",
+    "spec",
+    "state",
+    "stdin",
+    "tmp",
+];
+
+/// Puts a FIFO, a folder, and a link to a folder full of FIFOs in the place of something.
+const OBSTACLES: [Plant; 3] = [
+    ("a FIFO", |_, at| ringback_sys::files::fifo(at).unwrap()),
+    ("a folder", |_, at| fs::create_dir(at).unwrap()),
+    ("a link to a folder of FIFOs", |trap, at| symlink(trap, at).unwrap()),
+];
+
+/// A folder that looks like a cgroup, and holds up whoever opens something in it.
+fn trap(world: &World) -> std::path::PathBuf {
+    let trap = world.work("trap");
+    fs::create_dir(&trap).unwrap();
+    for name in ["cgroup.procs", "cgroup.events", "cgroup.kill", "memory.events"] {
+        ringback_sys::files::fifo(&trap.join(name)).unwrap();
+    }
+    trap
+}
+
+fn put_in_place(at: &Path, what: &Path, plant: &Plant) {
+    if at.is_dir() && !at.is_symlink() {
+        fs::remove_dir_all(at).unwrap();
+    } else if at.symlink_metadata().is_ok() {
+        fs::remove_file(at).unwrap();
+    }
+    (plant.1)(what, at);
+}
+
+#[test]
+fn nobody_is_held_up_by_what_was_put_into_the_folder_of_a_task_that_runs() {
+    let world = World::new();
+    let trap = trap(&world);
+    for name in OPENED {
+        for plant in &OBSTACLES {
+            let up = world.fifo(&format!("up-{name}-{}", plant.0.replace(' ', "-")));
+            let script = format!("echo up > {}; {} sleep 8503", up.word(), "true; ".repeat(2_000));
+            let id = world.run(&["--pty", "-c", &script]);
+            up.line();
+            put_in_place(&world.folder(&id).join(name), &trap, plant);
+            let what = format!("{name}: {}", plant.0);
+            world.look(&["show", &id]).ok();
+            world.look(&["logs", "--lines", "1:2", &id]);
+            world.look(&["send", &id, "--resize", "100x40"]);
+            world.look(&["kill", &id]);
+            let task = world.show(&id);
+            // Without its record nobody can say how it ended.
+            let wanted = if name == "state" { "lost" } else { "killed" };
+            assert_eq!(task["state"], wanted, "{what}: {task:#}");
+            assert!(world.tree(&id).is_empty(), "{what}");
+            // The daemon reads what is left, and answers whatever that is.
+            world.rb(&["retry", &id]);
+            world.look(&["ps", "-a"]).ok();
+            world.rb(&["kill", "-s", MINE]);
+        }
+    }
+}
+
+#[test]
+fn requests_that_are_no_file_any_more_end_a_kill_with_the_truth_and_do_not_flood_the_log() {
+    let world = World::new();
+    let trap = trap(&world);
+    for plant in &OBSTACLES {
+        let id = world.run(&["--", "sleep", "8504"]);
+        machine::until_there(&world.folder(&id).join("output"));
+        let at = world.folder(&id).join("requests");
+        put_in_place(&at, &trap, plant);
+        let said = world.look(&["kill", &id]);
+        assert_eq!(said.code, Some(1), "{}: {said:?}", plant.0);
+        assert!(said.err.contains("could not be reached"), "{}: {said:?}", plant.0);
+        assert_eq!(world.show(&id)["state"], "running");
+        let log = fs::read_to_string(world.home().join("daemon.log")).unwrap();
+        let told = log.lines().filter(|line| line.contains(&format!("write a request to the keeper of {id}"))).count();
+        assert_eq!(told, 1, "{}: {log}", plant.0);
+        // Nothing is given up.
+        if at.is_dir() && !at.is_symlink() {
+            fs::remove_dir(&at).unwrap();
+        } else {
+            fs::remove_file(&at).unwrap();
+        }
+        assert_eq!(world.end(&id)["state"], "killed");
+    }
 }
 
 #[test]

@@ -65,7 +65,7 @@ pub(super) fn done(record: &Record, mut wanted: impl FnMut(&Request) -> bool) ->
 /// The entry at that position, if the file is that long.
 fn entry_at(position: u64) -> Option<[u8; ENTRY_BYTES]> {
     let mut entry = [0; ENTRY_BYTES];
-    let file = file::open(c"requests", file::flag::RDONLY).ok()?;
+    let file = file::open_to_read(c"requests").ok()?;
     let length = file::read_at(&file, &mut entry, position * ENTRY_BYTES as u64).ok()?;
     (length == ENTRY_BYTES).then_some(entry)
 }

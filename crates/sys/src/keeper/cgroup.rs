@@ -33,27 +33,34 @@ pub(super) fn make(path: &CStr) -> bool {
     linked.is_ok()
 }
 
-/// The cgroup as a place to be born in.
+/// The cgroup, to be born in or to be looked into. Whatever else somebody has put in the place of the link is no cgroup, and holds
+/// nobody up.
 pub(super) fn open() -> Result<Fd> {
-    file::open(c"cgroup", file::flag::PATH)
+    let own = file::open(c"cgroup", file::flag::RDONLY | file::flag::NONBLOCK | file::flag::NOCTTY)?;
+    if file::is_of_cgroups(&own) { Ok(own) } else { Err(Errno::EINVAL) }
+}
+
+/// Opens one of its files.
+fn open_own(name: &CStr, how: usize) -> Result<Fd> {
+    file::open_in(&open()?, name, how)
 }
 
 /// Whether the task has one.
 pub(super) fn is_there() -> bool {
-    file::open(c"cgroup/cgroup.procs", file::flag::RDONLY).is_ok()
+    open_own(c"cgroup.procs", file::flag::RDONLY).is_ok()
 }
 
 /// Puts this process into it: for a child that could not be born there. Slower, as the kernel lets nobody fork meanwhile.
 pub(super) fn enter() -> Result<()> {
-    let processes = file::open(c"cgroup/cgroup.procs", file::flag::WRONLY)?;
+    let processes = open_own(c"cgroup.procs", file::flag::WRONLY)?;
     file::write(&processes, b"0").map(drop)
 }
 
 /// Writes numbers into one of its files, with a space between; an error where its controller is not on.
-pub(super) fn set(path: &CStr, numbers: &[u64]) -> Result<()> {
+pub(super) fn set(name: &CStr, numbers: &[u64]) -> Result<()> {
     let mut text = [0; NUMBERS_BYTES];
     let text = written(&mut text, numbers).ok_or(Errno::EINVAL)?;
-    let limit = file::open(path, file::flag::WRONLY)?;
+    let limit = open_own(name, file::flag::WRONLY)?;
     file::write(&limit, text).map(drop)
 }
 
@@ -87,13 +94,13 @@ fn written<'a>(buffer: &'a mut [u8; NUMBERS_BYTES], numbers: &[u64]) -> Option<&
 
 /// Kills everybody in it at once, with those who are being forked (`cgroup.kill`, Linux 5.14).
 pub(super) fn kill() -> Result<()> {
-    let kill = file::open(c"cgroup/cgroup.kill", file::flag::WRONLY)?;
+    let kill = open_own(c"cgroup.kill", file::flag::WRONLY)?;
     file::write(&kill, b"1").map(drop)
 }
 
 /// Whether a living process is in it or below it, by the kernel's own count; a zombie is none.
 pub(super) fn is_populated() -> bool {
-    match file::open(c"cgroup/cgroup.events", file::flag::RDONLY) {
+    match open_own(c"cgroup.events", file::flag::RDONLY) {
         Ok(events) => says_populated(&events),
         // A cgroup that was removed was empty.
         Err(error) => error != Errno::ENOENT,
@@ -110,7 +117,7 @@ fn says_populated(events: &Fd) -> bool {
 
 /// Waits until nobody is in it, or until then.
 pub(super) fn wait_until_empty(until_ms: u64) {
-    let Ok(events) = file::open(c"cgroup/cgroup.events", file::flag::RDONLY) else { return };
+    let Ok(events) = open_own(c"cgroup.events", file::flag::RDONLY) else { return };
     while says_populated(&events) {
         // What changes after it was read is told as an exceptional condition (cgroup-v2.rst, `cgroup.events`).
         let left_ms = until_ms.saturating_sub(time::mono_ms());
@@ -124,7 +131,7 @@ pub(super) fn wait_until_empty(until_ms: u64) {
 /// How many processes in it or below it the kernel has killed for want of memory, where the memory controller is on.
 pub(super) fn oom_kills() -> u64 {
     let mut text = [0; 512];
-    let read = file::open(c"cgroup/memory.events", file::flag::RDONLY).and_then(|file| file::read(&file, &mut text));
+    let read = open_own(c"memory.events", file::flag::RDONLY).and_then(|file| file::read(&file, &mut text));
     read.ok().and_then(|length| value(text.get(..length)?, b"oom_kill")).unwrap_or(0)
 }
 
@@ -139,7 +146,7 @@ fn value(text: &[u8], key: &[u8]) -> Option<u64> {
 
 /// Calls `each` with every process in it and below it.
 pub(super) fn processes(mut each: impl FnMut(i32)) {
-    if let Ok(own) = file::open(c"cgroup", file::flag::RDONLY) {
+    if let Ok(own) = open() {
         processes_in(&own, DEPTH_MAX, &mut each);
     }
 }
@@ -171,7 +178,7 @@ pub(super) fn remove() {
         removed = file::remove_directory(path);
     }
     if removed.is_err()
-        && let Ok(own) = file::open(c"cgroup", file::flag::RDONLY)
+        && let Ok(own) = open()
     {
         remove_below(&own, DEPTH_MAX);
         let _ = file::remove_directory(path);

@@ -37,7 +37,7 @@ pub(super) fn write(stop: &Stop, hold: Hold, doubt: Doubt) -> bool {
         doubt,
     };
     // A stop that was begun by a keeper that died just before its last record is on its receipt already.
-    if head.observed == 0 && file::open(c"receipt", file::flag::RDONLY).is_ok() {
+    if head.observed == 0 && file::open_to_read(c"receipt").is_ok() {
         return true;
     }
     put(&head, members).is_ok()
@@ -55,7 +55,8 @@ fn put(head: &Head, members: &[Member]) -> Result<()> {
         place.copy_from_slice(&entry(member).encode());
     }
     drop(sink::open_own(c"receipt.new")?);
-    let to = file::open(c"receipt.new", file::flag::WRONLY | file::flag::NOFOLLOW | file::flag::TRUNC)?;
+    let how = file::flag::WRONLY | file::flag::NOFOLLOW | file::flag::NONBLOCK | file::flag::TRUNC;
+    let to = file::open(c"receipt.new", how)?;
     let mut rest = bytes.bytes();
     while !rest.is_empty() {
         let done = file::write(&to, rest)?;

@@ -22,7 +22,7 @@ pub(super) struct Spec {
 impl Spec {
     /// Reads the file `spec`; nothing if it is torn or not what its head says.
     pub(super) fn read() -> Option<Self> {
-        let file = file::open(c"spec", file::flag::RDONLY).ok()?;
+        let file = file::open_to_read(c"spec").ok()?;
         let length = usize::try_from(file::seek_end(&file).ok()?).ok()?;
         let mapping = Mapping::of_file(&file, length).ok()?;
         let head = Head::decode(mapping.bytes())?;

@@ -61,6 +61,11 @@ pub(crate) fn open(path: &CStr, flags: usize) -> Result<Fd> {
     open_from(HERE, path, flags)
 }
 
+/// Opens a file of the task's folder for reading. What somebody has put in its place is not followed, and holds nobody up.
+pub(crate) fn open_to_read(path: &CStr) -> Result<Fd> {
+    open(path, flag::RDONLY | flag::NOFOLLOW | flag::NONBLOCK | flag::NOCTTY)
+}
+
 /// Opens `name` in `directory`.
 pub(crate) fn open_in(directory: &Fd, name: &CStr, flags: usize) -> Result<Fd> {
     open_from(directory.word(), name, flags)
@@ -213,16 +218,26 @@ pub(crate) fn punch(fd: &Fd, from: u64, to: u64) -> Result<()> {
 
 /// How many bytes may still be written to the file system of a file; nothing where it does not say (fstatfs(2)).
 pub(crate) fn free(fd: &Fd) -> Option<u64> {
-    // `struct statfs` is words of the machine: the third is the size, the fifth what is free of it for us, in units
-    // of the tenth (asm-generic/statfs.h, where a word has 64 bits).
-    const WORDS: usize = 15;
     const BLOCKS: usize = 2;
     const AVAILABLE: usize = 4;
     const UNIT: usize = 9;
-    let mut words = [0_u64; WORDS];
+    let words = file_system(fd)?;
+    (words[BLOCKS] > 0).then(|| words[AVAILABLE].saturating_mul(words[UNIT]))
+}
+
+/// Whether a file is of the file system of cgroups, version 2 (linux/magic.h).
+pub(crate) fn is_of_cgroups(fd: &Fd) -> bool {
+    const CGROUP2_SUPER_MAGIC: u64 = 0x6367_7270;
+    file_system(fd).is_some_and(|[kind, ..]| kind == CGROUP2_SUPER_MAGIC)
+}
+
+/// `struct statfs` as words of the machine: the first is the kind, the third the size, the fifth what is free of it for us, in
+/// units of the tenth (asm-generic/statfs.h, where a word has 64 bits).
+fn file_system(fd: &Fd) -> Option<[u64; 15]> {
+    let mut words = [0; 15];
     // SAFETY: the words are writable, and at least as many as the kernel writes.
     unsafe { call(nr::FSTATFS, [fd.word(), words.as_mut_ptr() as usize]) }.ok()?;
-    (words[BLOCKS] > 0).then(|| words[AVAILABLE].saturating_mul(words[UNIT]))
+    Some(words)
 }
 
 /// Moves up to `most` bytes from a pipe into a file at `offset`, or between a pipe and a device, without waiting.
