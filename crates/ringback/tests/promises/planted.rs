@@ -139,6 +139,10 @@ fn nobody_is_held_up_by_what_was_put_into_the_folder_of_a_task_that_runs() {
             // Without its record nobody can say how it ended.
             let wanted = if name == "state" { "lost" } else { "killed" };
             assert_eq!(task["state"], wanted, "{what}: {task:#}");
+            if name == "cgroup" {
+                let told = (task["cleanup"]["layer"].as_str(), task["cleanup"]["verified_empty"].as_bool());
+                assert_eq!(told, (Some("subreaper"), Some(true)), "{what}: {task:#}");
+            }
             assert!(world.tree(&id).is_empty(), "{what}");
             // The daemon reads what is left, and answers whatever that is.
             world.rb(&["retry", &id]);

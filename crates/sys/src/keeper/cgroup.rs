@@ -47,7 +47,7 @@ fn open_own(name: &CStr, how: usize) -> Result<Fd> {
 
 /// Whether the task has one.
 pub(super) fn is_there() -> bool {
-    open_own(c"cgroup.procs", file::flag::RDONLY).is_ok()
+    open().is_ok()
 }
 
 /// Puts this process into it: for a child that could not be born there. Slower, as the kernel lets nobody fork meanwhile.

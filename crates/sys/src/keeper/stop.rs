@@ -67,6 +67,8 @@ impl Keeper {
         self.ledger.record.stop_over = false;
         self.ledger.write();
         crash!("keeper.cause-recorded");
+        // What somebody has put in its place says nothing of who is left.
+        self.hold.in_cgroup = self.hold.in_cgroup && cgroup::is_there();
         let Ok(members) = Members::new(self.hold) else {
             // Without 5 MB for the list only the main process's group is reached; the next request tries again.
             if self.main_is_held() {
