@@ -151,6 +151,11 @@ impl Home {
         self.root.join("db.sqlite")
     }
 
+    /// What was last written to the database, until that is copied back into it.
+    pub fn db_log(&self) -> PathBuf {
+        self.root.join("db.sqlite-wal")
+    }
+
     /// Where keeper programs are kept, one folder per version.
     pub fn bin(&self) -> PathBuf {
         self.root.join("bin")

@@ -203,7 +203,7 @@ impl Daemon {
             cgroup_limits: hold_back::by_cgroup(self.cgroups.as_ref().ok()),
             rlimit_limits: crate::limits::held_by_rlimit(),
             durability: self.config.durability.word().to_owned(),
-            troubles: self.troubles.recent.clone(),
+            troubles: self.all_troubles(),
         })
     }
 }

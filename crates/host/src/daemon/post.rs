@@ -4,17 +4,24 @@
 use std::fs;
 use std::io;
 use std::os::unix::fs::MetadataExt as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use ringback_sys::process;
 
 use super::Daemon;
 use super::error::DaemonError;
+use crate::home::Home;
+use crate::store::StoreError;
 
 /// How long after its socket has gone a daemon makes another, milliseconds: who removes a whole home may begin with it.
 const LISTEN_AGAIN_MS: u64 = 100;
 /// When that is tried again if the machine refuses, milliseconds.
 const LISTEN_RETRY_MS: u64 = 1_000;
+
+/// What cannot be done without the database.
+const RECORD: &str = "record anything";
+/// How many files the database has.
+const FILES: usize = 2;
 
 /// Which file a name means: device and inode.
 type Inode = (u64, u64);
@@ -25,6 +32,10 @@ pub(super) struct Post {
     lock: Inode,
     /// The socket that it listens at.
     socket: Option<Inode>,
+    /// The files of the database that is open; nothing where there was none when it was opened.
+    files: [Option<Inode>; FILES],
+    /// The file of it that is no longer there.
+    gone: Option<PathBuf>,
     /// When another socket is made, by the monotonic clock.
     listen_at_ms: Option<u64>,
     /// The home is no longer here.
@@ -32,9 +43,10 @@ pub(super) struct Post {
 }
 
 impl Post {
-    /// Of a daemon that holds this lock and does not listen yet.
-    pub(super) fn new(lock: &fs::File) -> io::Result<Self> {
-        Ok(Self { lock: inode(&lock.metadata()?), socket: None, listen_at_ms: None, lost: false })
+    /// Of a daemon that holds this lock, has opened the database, and does not listen yet.
+    pub(super) fn new(home: &Home, lock: &fs::File) -> io::Result<Self> {
+        let files = database(home).each_ref().map(|path| found(path));
+        Ok(Self { lock: inode(&lock.metadata()?), socket: None, files, gone: None, listen_at_ms: None, lost: false })
     }
 
     /// When the home is looked at next without being asked to.
@@ -52,6 +64,10 @@ impl Post {
         self.socket = found(socket);
         self.listen_at_ms = None;
     }
+}
+
+fn database(home: &Home) -> [PathBuf; FILES] {
+    [home.db(), home.db_log()]
 }
 
 fn inode(meta: &fs::Metadata) -> Inode {
@@ -80,11 +96,46 @@ impl Daemon {
         if self.has_lost_home() {
             return;
         }
+        self.look_at_database();
         if self.has_socket() {
             self.post.listen_at_ms = None;
         } else {
             self.post.listen_at_ms.get_or_insert(process::monotonic_ms() + LISTEN_AGAIN_MS);
         }
+    }
+
+    /// Sees whether the files of the database are those that are open. One that was put back is.
+    fn look_at_database(&mut self) {
+        let mut gone = None;
+        for (path, file) in database(&self.home).into_iter().zip(&mut self.post.files) {
+            let now = found(&path);
+            // Made when it is first needed.
+            let ours = *file.get_or_insert_with(|| now.unwrap_or_default());
+            if now != Some(ours) {
+                gone.get_or_insert(path);
+            }
+        }
+        let was_gone = std::mem::replace(&mut self.post.gone, gone).is_some();
+        if let Some(error) = self.lacks_database().filter(|_| !was_gone) {
+            self.troubles.note(RECORD, &error);
+        }
+    }
+
+    /// Why nothing is recorded, if a file of the database is not the one that is open: what is written goes nowhere then.
+    pub(super) fn lacks_database(&self) -> Option<StoreError> {
+        self.post.gone.clone().map(|path| StoreError::Replaced { path })
+    }
+
+    /// The troubles of late, and last what still goes on.
+    pub(super) fn all_troubles(&self) -> Vec<String> {
+        let goes_on = self.lacks_database().map(|error| format!("cannot {RECORD}: {error}"));
+        let is_another = |line: &&String| goes_on.as_ref().is_none_or(|words| !line.ends_with(words));
+        self.troubles.recent.iter().filter(is_another).chain(&goes_on).cloned().collect()
+    }
+
+    /// Whether somebody else's file has the name of one of the database that is removed by its name when it is closed.
+    pub(super) fn has_foreign_log(&self) -> bool {
+        found(&self.home.db_log()).is_some_and(|now| self.post.files[FILES - 1] != Some(now))
     }
 
     /// Whether the home is no longer where it was; then this daemon leaves. To be asked before anything is concluded from a

@@ -68,8 +68,8 @@ pub fn run(home: &Home, config: Config, ready: impl FnOnce()) -> Result<(), Daem
     if daemon.has_socket() {
         let _ = fs::remove_file(home.socket());
     }
-    if daemon.has_lost_home() {
-        // SQLite removes files by their names when it closes, and there may be another home of this name already.
+    if daemon.has_lost_home() || daemon.has_foreign_log() {
+        // SQLite removes files by their names when it closes, and there may be another of this name already.
         std::mem::forget(daemon);
     }
     ended
@@ -162,7 +162,7 @@ impl Daemon {
             outbox: Outbox::default(),
             collector: Collector::default(),
             outputs: FilesWatch::new().map_err(machine("watch files"))?,
-            post: Post::new(lock).map_err(machine("look at the lock of this home"))?,
+            post: Post::new(home, lock).map_err(machine("look at the lock of this home"))?,
             feeds: Feeds::default(),
             blank: super::blank::Blank::default(),
             sweep: Sweep::default(),

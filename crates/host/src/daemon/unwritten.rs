@@ -12,6 +12,7 @@ use ringback_sys::form::record::{Phase, Witness};
 use ringback_sys::process;
 
 use super::Daemon;
+use super::error::fault;
 use super::round::Act;
 use crate::store::{NoticeRow, Record, Row, StoreError};
 use crate::wire::{Fault, Sighting};
@@ -21,11 +22,14 @@ const RETRY_MS: u64 = 1000;
 
 /// What stands below a notice that has no number yet.
 const UNNUMBERED: &str =
-    "\nnot recorded yet, because the disk is full: it cannot be acknowledged, and is offered again";
+    "\nnot recorded yet (`ringback doctor` says why): it cannot be acknowledged, and is offered again";
 
 impl Daemon {
     /// Writes a round. When the disk is full, the reserve is given up and the log made short before it is tried again.
     pub(super) fn write(&mut self, records: &[Record]) -> Result<Vec<u64>, StoreError> {
+        if let Some(error) = self.lacks_database() {
+            return Err(error);
+        }
         let mut written = self.store.write(records);
         if written.as_ref().is_err_and(StoreError::is_space) {
             self.space.release();
@@ -41,7 +45,7 @@ impl Daemon {
 
     /// The disk is full, or worse. What clients asked for is refused; what the machine did is kept and tried again.
     pub(super) fn keep_unwritten(&mut self, records: Vec<Record>, error: &StoreError) {
-        if self.round.retry_at_ms.is_none() {
+        if self.round.retry_at_ms.is_none() && self.lacks_database().is_none() {
             self.troubles.note("write to the database", error);
         }
         let fault = store_fault("cannot record it", error);
@@ -182,12 +186,18 @@ impl Daemon {
 
 fn store_fault(what: &str, error: &StoreError) -> Fault {
     let cause = std::error::Error::source(error).map(|cause| format!(": {cause}")).unwrap_or_default();
-    Fault {
-        code: if error.is_space() { "store_full" } else { "store_failed" }.into(),
-        message: format!("{what}: {error}{cause}"),
+    let code = match error {
+        StoreError::Replaced { .. } => "home_damaged",
+        error if error.is_space() => "store_full",
+        _ => "store_failed",
+    };
+    let hint = if code == "home_damaged" {
+        "`ringback daemon restart` goes on with what is there now, and begins a new history where that is nothing; tasks that run go on"
+    } else {
         // Not by `prune`, which is a change, too.
-        hint: Some("make room on the disk of the home (`ringback doctor` names it), and ask again".into()),
-    }
+        "make room on the disk of the home (`ringback doctor` names it), and ask again"
+    };
+    fault(code, format!("{what}: {error}{cause}"), hint.to_owned())
 }
 
 /// What is said anew makes what was said before it pointless: so what waits for space grows with tasks and sessions, and not

@@ -57,6 +57,12 @@ pub enum StoreError {
         /// What is wrong with it.
         why: String,
     },
+    /// Its file has gone, or is another one: what is written to the one that is open, nobody would find.
+    #[error("{} was removed or replaced while the daemon had it open", path.display())]
+    Replaced {
+        /// Which file.
+        path: std::path::PathBuf,
+    },
     /// A value cannot be read or written.
     #[error("a stored value cannot be read")]
     Value(#[from] rmp_serde::decode::Error),

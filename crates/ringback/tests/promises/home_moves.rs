@@ -188,6 +188,60 @@ fn a_keeper_that_dies_while_the_home_is_moved_loses_nothing() {
 }
 
 #[test]
+fn a_database_that_is_taken_away_is_named_and_nothing_is_promised_that_it_would_hold() {
+    let world = World::new();
+    let (id, go, daemon) = serving(&world);
+    let db = world.home().join("db.sqlite");
+    let log = world.home().join("db.sqlite-wal");
+    for gone in [&db, &log] {
+        let aside = gone.with_extension("aside");
+        fs::rename(gone, &aside).unwrap();
+        let refused = world.rb(&["run", "--json", "--", "true"]);
+        assert_eq!((refused.code, refused.json()["code"].as_str()), (Some(125), Some("home_damaged")), "{refused:?}");
+        let words = refused.json()["message"].as_str().unwrap().to_owned();
+        assert!(words.contains(&format!("{} was removed or replaced", gone.display())), "{words}");
+        assert_eq!(world.rb(&["ack", "--all"]).code, Some(125));
+        // Put back, it is the one that is open.
+        fs::rename(&aside, gone).unwrap();
+        assert_eq!(world.end(&world.sh("exit 4"))["exit_code"], 4);
+    }
+    fs::remove_file(&db).unwrap();
+    let refused = world.rb(&["run", "--", "true"]);
+    assert!(refused.code == Some(125) && refused.err.contains("`ringback daemon restart`"), "{refused:?}");
+    let named = format!("{} was removed or replaced", db.display());
+    assert!(world.rb(&["daemon", "status"]).text().contains(&named));
+    assert!(world.rb(&["doctor"]).text().contains(&named));
+    // Another one in its place is not it.
+    fs::write(&db, "").unwrap();
+    assert_eq!(world.rb(&["run", "--", "true"]).code, Some(125));
+    fs::remove_file(&db).unwrap();
+    // What runs goes on, and its end is told.
+    assert_eq!(world.show(&id)["state"], "running");
+    go.release(1);
+    assert_eq!(world.rb(&["wait", &id]).code, Some(3));
+    assert_eq!(world.daemon(), Some(daemon));
+    let left = world.folder(&id).join("output");
+    world.rb(&["daemon", "restart"]).ok();
+    assert_eq!(fs::read(left).unwrap(), b"done\n", "what nobody has recorded is not deleted");
+    let next = world.run(&["-c", "exit 5"]);
+    assert_eq!(world.end(&next)["exit_code"], 5);
+    world.rb(&["daemon", "restart"]).ok();
+    assert_eq!(world.show(&next)["exit_code"], 5);
+}
+
+#[test]
+fn what_was_recorded_is_not_lost_with_the_log_of_the_database() {
+    let world = World::new();
+    let id = world.sh("exit 4");
+    world.end(&id);
+    fs::remove_file(world.home().join("db.sqlite-wal")).unwrap();
+    assert_eq!(world.rb(&["run", "--", "true"]).code, Some(125));
+    world.rb(&["daemon", "restart"]).ok();
+    assert_eq!(world.show(&id)["exit_code"], 4);
+    assert_eq!(world.end(&world.sh("exit 5"))["exit_code"], 5);
+}
+
+#[test]
 fn a_keeper_program_that_is_taken_away_or_spoilt_is_put_back() {
     let world = World::new();
     let (id, go, daemon) = serving(&world);
