@@ -290,7 +290,6 @@ mod tests {
     use crate::scratch::{Scratch, alone};
     use std::{
         fs,
-        io::Read as _,
         os::unix::fs::{PermissionsExt as _, symlink},
     };
 

@@ -11,7 +11,7 @@ use ringback_sys::{process, reap};
 use super::Daemon;
 
 /// How long a keeper that an earlier daemon has started stands still at most, milliseconds. Only a parent is told of a stop
-/// (SIGCHLD, pidfd_open(2)); to one that runs, SIGCONT means nothing and does not wake it twice.
+/// (SIGCHLD); to one that runs, SIGCONT means nothing and does not wake it twice.
 const AGAIN_MS: u64 = 5_000;
 
 /// Keepers whose stop nothing tells us of.

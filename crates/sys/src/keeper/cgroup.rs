@@ -56,11 +56,12 @@ pub(super) fn enter() -> Result<()> {
     file::write(&processes, b"0").map(drop)
 }
 
-/// Writes numbers into one of its files, with a space between; an error where its controller is not on.
-pub(super) fn set(name: &CStr, numbers: &[u64]) -> Result<()> {
+/// Writes numbers into one of its files, with a space between, before there is anybody in it; an error where its controller is not
+/// on.
+pub(super) fn set(path: &CStr, numbers: &[u64]) -> Result<()> {
     let mut text = [0; NUMBERS_BYTES];
     let text = written(&mut text, numbers).ok_or(Errno::EINVAL)?;
-    let limit = open_own(name, file::flag::WRONLY)?;
+    let limit = file::open(path, file::flag::WRONLY | file::flag::NONBLOCK)?;
     file::write(&limit, text).map(drop)
 }
 
