@@ -197,7 +197,7 @@ fn a_keeper_that_is_stopped_while_it_waits_for_the_tree_still_kills_it() {
     for is_child in [true, false] {
         let [up, term] = ["up", "term"].map(|name| world.fifo(&format!("{name}{is_child}")));
         let id = world.sh(&format!(
-            "trap 'echo term > {}' TERM; echo up > {}; while :; do sleep 8406; done",
+            "trap 'echo term > {}' TERM; sleep 8406 & echo up > {}; wait; while :; do sleep 8406; done",
             term.word(),
             up.word()
         ));
