@@ -103,6 +103,15 @@ pub(super) fn keeper_image(home: &Home) -> io::Result<KeeperImage> {
     }
 }
 
+fn open_store(home: &Home, durability: Durability) -> Result<Store, DaemonError> {
+    let store = Store::open(&home.db())?;
+    match durability {
+        Durability::Power => {}
+        Durability::Process => store.survive_processes_only()?,
+    }
+    Ok(store)
+}
+
 /// Looked for once: what is delegated to us does not change while we live.
 fn cgroups(home: &Home, wanted: Cgroup) -> Result<Cgroups, String> {
     // Called into being by a command of a task we are not a part of that task. Where we cannot leave, its keeper spares us.
@@ -128,11 +137,7 @@ impl Daemon {
         let troubles = Troubles::open(&home.log()).map_err(machine("open the log of this home"))?;
         let image = keeper_image(home).map_err(DaemonError::Keeper)?;
         let cgroups = cgroups(home, config.cgroup);
-        let store = Store::open(&home.db())?;
-        match config.durability {
-            Durability::Power => {}
-            Durability::Process => store.survive_processes_only()?,
-        }
+        let store = open_store(home, config.durability)?;
         // Before any record is read: what a keeper says while we read is not lost.
         let news = files::open_news_reader(&home.news()).map_err(machine("open the news of this home"))?;
         let prunes = Prunes::new(&config, store.kept()?);

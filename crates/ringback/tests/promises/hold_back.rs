@@ -226,7 +226,7 @@ fn doctor_names_the_layer_of_each_limit_and_those_that_nothing_holds() {
         let (limits, line) = check(&world);
         assert_eq!(limits, json!({ "mem": { "by": "rlimit" }, "pids": { "by": pids }, "cpu": { "by": null } }));
         assert_eq!(line["verdict"], "warn", "{line:#}");
-        assert!(line["hint"].as_str().unwrap().contains("Delegate=yes"), "{line:#}");
+        assert!(line["hint"].as_str().unwrap().contains("a cgroup that is delegated to the daemon"), "{line:#}");
     }
     let page = world.look(&["doctor"]).text();
     assert!(page.contains("mem by rlimit (of each process by itself)") && page.contains("cpu by NOTHING"), "{page}");
