@@ -5,9 +5,9 @@
 
 mod capture;
 mod conn;
-mod dead;
 mod error;
 pub mod output;
+mod reach;
 mod request;
 mod silence;
 mod start;
@@ -21,7 +21,6 @@ pub use start::Launcher;
 
 use conn::{Broken, Conn};
 use request::{asked_once, leaves_traces, shorten, starts_task};
-use ringback_sys::confine::{Confinement, own_is_confined};
 use ringback_sys::pidfd::PidFd;
 use ringback_sys::watch::{For, poll};
 use silence::{Look, Vigil, answer_wait, is_stopped, silent};
@@ -289,47 +288,6 @@ impl Client {
         }
     }
 
-    fn reconnect(&mut self) -> Result<(), ClientError> {
-        if let Some(asked) = &mut self.asked {
-            asked.tries += 1;
-        }
-        let stream = match start::connect(&self.home)? {
-            Some(stream) => stream,
-            None if self.has_lost_home() => return Err(self.home_moved()),
-            None if self.autostart => {
-                self.await_death();
-                if self.has_lost_home() {
-                    return Err(self.home_moved());
-                }
-                start::connect_or_start(&self.home, &self.launcher)?
-            }
-            None => return Err(ClientError::NoDaemon { home: self.home.root().to_owned() }),
-        };
-        self.conn = Conn::new(stream);
-        self.stale = false;
-        Ok(())
-    }
-
-    /// Whether the home that we came to is gone from its place, or is on its way: its daemon has left because its lock is not
-    /// where it was, and nobody else takes that away. Another daemon would know nothing of what is asked, and would put
-    /// things into a folder that somebody is removing.
-    fn has_lost_home(&self) -> bool {
-        matches!(self.home.daemon_lock().try_exists(), Ok(false))
-    }
-
-    fn home_moved(&self) -> ClientError {
-        ClientError::HomeMoved { home: self.home.root().to_owned() }
-    }
-
-    /// A daemon that dies may close its sockets before its lock; who starts the next one in between is told that it serves.
-    fn await_death(&self) {
-        let process = self.daemon_pid().and_then(|pid| Ok(ringback_sys::identity::who(pid).and_then(PidFd::open)?));
-        if let Ok(process) = process {
-            // If it lives on without listening, the start says so.
-            let _gone = poll(&[(process.as_fd(), For::Read)], Some(LEAVE_WAIT));
-        }
-    }
-
     /// Looks at who answered before looking at the answer.
     fn judge(&mut self, answer: Answer) -> Result<Option<Reply>, ClientError> {
         let Some(asked) = &mut self.asked else { return Err(ClientError::Unexpected) };
@@ -361,20 +319,6 @@ impl Client {
                 }
                 Ok(Some(reply))
             }
-        }
-    }
-
-    /// A task started by a daemon in a sandbox would not see what its caller sees.
-    fn refuse_confined_daemon(&self) -> Result<(), ClientError> {
-        let peer = ringback_sys::socket::peer(self.conn.stream())?;
-        let (Ok(theirs), Ok(ours)) = (Confinement::of_peer(&peer), Confinement::own()) else {
-            // It cannot be seen from here, for example from another pid namespace: the daemon judges us instead.
-            return Ok(());
-        };
-        match theirs.apart(&ours) {
-            // Two places that differ look confined to each other. If the sandbox is ours, the daemon says so itself.
-            Some(what) if own_is_confined().is_none() => Err(ClientError::DaemonConfined { what: what.to_owned() }),
-            _ => Ok(()),
         }
     }
 }
