@@ -25,6 +25,7 @@ use ringback_sys::pidfd::PidFd;
 use ringback_sys::watch::{For, poll};
 use silence::{Look, Vigil, answer_wait, is_stopped, silent};
 
+use crate::config::Config;
 use crate::home::Home;
 use crate::wire::{Answer, Caller, PROTOCOL, Reply, Request, VERSION, refusal};
 
@@ -177,7 +178,10 @@ impl Client {
     }
 
     /// Asks the daemon to leave, waits until it is gone, and starts one of our version. Tasks run on.
+    ///
+    /// The next one reads the config, too: a bad one must not cost the daemon that runs.
     pub fn replace_daemon(&mut self) -> Result<(), ClientError> {
+        Config::load()?;
         self.dismiss_daemon()?;
         self.conn = Conn::new(start::connect_or_start(&self.home, &self.launcher)?);
         Ok(())

@@ -101,8 +101,6 @@ fn stop(door: Door) -> Done {
 }
 
 fn restart(door: Door) -> Done {
-    // The next daemon reads it, too: one that cannot start must not cost the one that runs.
-    Config::load()?;
     match Client::open_existing(&Home::find()?, caller(None)?) {
         Ok(mut client) => client.replace_daemon()?,
         Err(ClientError::NoDaemon { .. }) => drop(door::client(None)?),
