@@ -13,9 +13,10 @@ use super::error::DaemonError;
 use crate::home::Home;
 use crate::store::StoreError;
 
-/// How long after its socket has gone a daemon makes another, milliseconds: who removes a whole home may begin with it.
+/// How long after its socket has gone, and nothing else since, a daemon makes another, milliseconds: who removes a whole home
+/// may begin with it.
 const LISTEN_AGAIN_MS: u64 = 100;
-/// When that is tried again if the machine refuses, milliseconds.
+/// How long if the database has gone as well, and when it is tried again if the machine refuses, milliseconds.
 const LISTEN_RETRY_MS: u64 = 1_000;
 
 /// What cannot be done without the database.
@@ -100,7 +101,8 @@ impl Daemon {
         if self.has_socket() {
             self.post.listen_at_ms = None;
         } else {
-            self.post.listen_at_ms.get_or_insert(process::monotonic_ms() + LISTEN_AGAIN_MS);
+            let pause_ms = if self.post.gone.is_some() { LISTEN_RETRY_MS } else { LISTEN_AGAIN_MS };
+            self.post.listen_at_ms = Some(process::monotonic_ms() + pause_ms);
         }
     }
 
