@@ -105,8 +105,8 @@ fn here() -> io::Result<PathBuf> {
     env::current_dir().or_else(|error| crate::home::absolute_var("PWD").ok_or(error))
 }
 
-/// The line `Umask:` of `/proc/self/status` (proc(5), Linux 4.7).
-fn own_umask() -> Option<u32> {
+/// The umask of this process, from the line `Umask:` of `/proc/self/status` (proc(5), Linux 4.7).
+pub fn own_umask() -> Option<u32> {
     let status = std::fs::read_to_string("/proc/self/status").ok()?;
     let line = status.lines().find_map(|line| line.strip_prefix("Umask:"))?;
     u32::from_str_radix(line.trim(), 8).ok()

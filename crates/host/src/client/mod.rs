@@ -15,7 +15,7 @@ mod start;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time::{Duration, Instant};
 
-pub use capture::{Capture, EnvMode};
+pub use capture::{Capture, EnvMode, own_umask};
 pub use error::ClientError;
 pub use start::Launcher;
 

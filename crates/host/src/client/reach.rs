@@ -1,6 +1,7 @@
 //! Whom a client has reached, and the way to the next daemon: past a dead one, from a home that is gone, into the same place.
 
 use std::os::fd::AsFd as _;
+use std::time::Duration;
 
 use ringback_sys::confine::{Confinement, own_is_confined};
 use ringback_sys::pidfd::PidFd;
@@ -12,6 +13,14 @@ use super::silence::answer_wait;
 use super::{Client, ClientError, LEAVE_WAIT, RETRIES_MAX, start};
 
 impl Client {
+    /// Whether the next request goes to the daemon that was reached, without looking for another: no answer is open, and it has not
+    /// hung up.
+    pub fn is_at_hand(&self) -> bool {
+        let nothing_came =
+            || matches!(poll(&[(self.as_fd(), For::Read)], Some(Duration::ZERO)).as_deref(), Ok([false]));
+        !self.stale && self.asked.is_none() && nothing_came()
+    }
+
     /// Goes on to the next daemon where the one that listened is dead.
     ///
     /// Whoever is killed while it starts another program leaves that one a copy of its descriptors, until the program has

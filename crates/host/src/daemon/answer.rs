@@ -22,8 +22,8 @@ impl Daemon {
         let Tell { to, say } = tell;
         let reply = match say {
             Say::Reply(reply) | Say::Changed(reply) => Ok(reply),
-            Say::Begun(id) => self.task_reply(id, Detail::Brief, false),
-            Say::Task { id, existing } => self.task_reply(id, Detail::Full, existing),
+            Say::Begun { id, inbox_empty } => self.task_reply(id, Detail::Brief, false, inbox_empty),
+            Say::Task { id, existing } => self.task_reply(id, Detail::Full, existing, false),
             Say::Tasks { ids, timed_out, faults } => self.tasks_reply(&ids, timed_out, faults),
             Say::Read(request) => self.read(&request),
             Say::Session(session) => self.session_reply(&session),
@@ -97,8 +97,8 @@ impl Daemon {
         }
     }
 
-    fn task_reply(&mut self, id: TaskId, detail: Detail, existing: bool) -> Result<Reply, Fault> {
-        Ok(Reply::Task { task: Box::new(self.task(id, detail)?), existing })
+    fn task_reply(&mut self, id: TaskId, detail: Detail, existing: bool, inbox_empty: bool) -> Result<Reply, Fault> {
+        Ok(Reply::Task { task: Box::new(self.task(id, detail)?), existing, inbox_empty })
     }
 
     fn tasks_reply(&mut self, ids: &[TaskId], timed_out: bool, faults: Vec<Fault>) -> Result<Reply, Fault> {

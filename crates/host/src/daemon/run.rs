@@ -84,7 +84,7 @@ impl Daemon {
             let hint = "wait until some have ended, or stop some: `ringback kill -s SESSION`".to_owned();
             return Err(fault("queue_full", format!("{QUEUED_MAX} tasks wait for their turn already"), hint));
         }
-        self.check_inbox(&session)?;
+        let inbox_empty = self.check_inbox(&session)?;
         let mut id = self.next_id()?;
         let row = Row {
             seq: 0,
@@ -111,7 +111,7 @@ impl Daemon {
         }
         let effects = self.board.ask(id, ask, by);
         let say = match Self::same_key(&effects) {
-            None => Say::Begun(id),
+            None => Say::Begun { id, inbox_empty },
             Some((existing, None)) => Say::Task { id: existing, existing: true },
             Some((existing, Some(key))) => {
                 return Err(fault(
@@ -155,14 +155,14 @@ impl Daemon {
         }
     }
 
-    /// A session that never reads gets nothing more to read.
-    fn check_inbox(&self, session: &str) -> Result<(), Fault> {
+    /// A session that never reads gets nothing more to read; whether there is nothing that it has not heard.
+    fn check_inbox(&self, session: &str) -> Result<bool, Fault> {
         let at_most = self.store.unheard_at_most(session).map_err(|error| store_fault(&error))?;
         // Counted only where that could be too many.
         if at_most < UNHEARD_MAX
             || self.store.unheard(Some(session)).map_err(|error| store_fault(&error))? < UNHEARD_MAX
         {
-            return Ok(());
+            return Ok(at_most == 0 && self.unwritten_notices(session).is_empty());
         }
         let hint = format!("read them: `ringback inbox -s {session} --take`, or `ringback ack --all -s {session}`");
         Err(fault("inbox_full", format!("session {session} has {UNHEARD_MAX} notices that nobody has heard"), hint))

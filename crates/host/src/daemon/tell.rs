@@ -52,7 +52,12 @@ pub(super) enum Say {
     /// A session as it stands.
     Session(String),
     /// A task that was asked for in this round.
-    Begun(TaskId),
+    Begun {
+        /// Which.
+        id: TaskId,
+        /// Its session had nothing unheard before.
+        inbox_empty: bool,
+    },
     /// How many notices these `Ack` records of the round acknowledged.
     Acknowledged {
         /// The first of them.
@@ -71,7 +76,7 @@ pub(super) enum Say {
 impl Say {
     /// Whether it needs nothing but the record.
     pub(super) fn is_true_once_recorded(&self) -> bool {
-        matches!(self, Self::Begun(_))
+        matches!(self, Self::Begun { .. })
     }
 }
 
@@ -79,7 +84,7 @@ impl Tell {
     /// The round could not be recorded: whoever asked for a change is told so.
     pub(super) fn refuse_change(&mut self, fault: &Fault) {
         match self.say {
-            Say::Begun(_)
+            Say::Begun { .. }
             | Say::Acknowledged { .. }
             | Say::Claimed(_)
             | Say::Changed(_)

@@ -27,6 +27,9 @@ pub enum Reply {
         task: Box<TaskObject>,
         /// An older task of the same key answered.
         existing: bool,
+        /// The session that asked for it had nothing unheard just before; false also where nobody has looked.
+        #[serde(default)]
+        inbox_empty: bool,
     },
     /// Several tasks, in the order asked for.
     Tasks {

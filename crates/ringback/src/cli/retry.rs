@@ -31,7 +31,7 @@ impl Retry {
         door::check_stdout()?;
         let interrupt = if self.follow || self.wait { Some(follow::catch_interrupt()?) } else { None };
         let mut client = door::client(self.session.as_deref())?;
-        let Reply::Task { task, existing } = client.call(Request::Retry { id: self.id })? else {
+        let Reply::Task { task, existing, .. } = client.call(Request::Retry { id: self.id })? else {
             return Err(door::unexpected());
         };
         match interrupt {

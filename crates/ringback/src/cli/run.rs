@@ -223,7 +223,7 @@ impl Run {
         client.begin(Request::Run(Box::new(request)))?;
         // Looked up while the daemon works.
         let problem = doubt.problem();
-        let Reply::Task { task, existing } = client.answer()? else { return Err(door::unexpected()) };
+        let Reply::Task { task, existing, .. } = client.answer()? else { return Err(door::unexpected()) };
         if interrupt.is_some() {
             HoldBack::warn(door, &mut client, &task);
         }

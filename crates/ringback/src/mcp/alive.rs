@@ -2,7 +2,7 @@
 
 use std::convert::Infallible;
 use std::future::pending;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use ringback_host::wire::{ProgressObject, Reply, Request, TaskObject, Until};
@@ -11,7 +11,7 @@ use rmcp::model::ProgressNotificationParam;
 use rmcp::service::RequestContext;
 use tokio::time::{Instant, sleep};
 
-use super::link::{Line, Link, unexpected};
+use super::link::{Awaited, Line, Link, unexpected};
 use crate::caller;
 use crate::explain::Failure;
 use crate::output::progress;
@@ -27,25 +27,6 @@ const LOOK_WAIT: Duration = Duration::from_secs(1);
 const CALLS_MAX: usize = 64;
 /// How much of what a task says of its progress is passed on, characters.
 const WORDS_CHARS: usize = 100;
-
-/// The tasks that one call waits for, once it has come to waiting.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Awaited(Arc<Mutex<Vec<String>>>);
-
-impl Awaited {
-    /// It waits for these.
-    pub(super) fn set(&self, ids: &[String]) {
-        *self.lock() = ids.to_vec();
-    }
-
-    fn ids(&self) -> Vec<String> {
-        self.lock().clone()
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Vec<String>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
 
 /// Tells a client that wants to know, for as long as it is asked to.
 pub(super) async fn report(

@@ -171,25 +171,29 @@ impl Answer {
     /// Adds what the session has not heard, without what this answer shows. Only own endings count as heard.
     pub(super) fn complete(self, line: &mut Line, told: &[TaskObject]) -> Self {
         let unheard = look(line, told.len());
-        self.complete_with(line, told, &unheard)
+        self.complete_with(line.session(), told, &unheard)
     }
 
-    /// The same with what was [looked](look) up a moment ago.
-    pub(super) fn complete_with(mut self, line: &Line, told: &[TaskObject], unheard: &Unheard) -> Self {
-        let own = |task: &&TaskObject| task.has_ended() && task.session == line.session();
+    /// The same where the session had nothing unheard a moment ago.
+    pub(super) fn complete_empty(self, session: &str, told: &[TaskObject]) -> Self {
+        self.complete_with(session, told, &Unheard::default())
+    }
+
+    fn complete_with(mut self, session: &str, told: &[TaskObject], unheard: &Unheard) -> Self {
+        let own = |task: &&TaskObject| task.has_ended() && task.session == session;
         self.shown = told.iter().filter(own).map(|task| task.id.clone()).collect();
         let shown = self.shown.clone();
-        self.list(line, &shown, unheard)
+        self.list(session, &shown, unheard)
     }
 
     /// Adds what the session has not heard, without these tasks.
     pub(super) fn complete_without(self, line: &mut Line, ids: &[String]) -> Self {
         let unheard = look(line, ids.len());
-        self.list(line, ids, &unheard)
+        self.list(line.session(), ids, &unheard)
     }
 
-    fn list(mut self, line: &Line, ids: &[String], (notices, more): &Unheard) -> Self {
-        line.session().clone_into(&mut self.session);
+    fn list(mut self, session: &str, ids: &[String], (notices, more): &Unheard) -> Self {
+        session.clone_into(&mut self.session);
         let others: Vec<&Notice> = notices.iter().filter(|notice| !ids.contains(&notice.task.id)).collect();
         self.unheard = others.iter().take(UNHEARD_MAX).map(|notice| unheard_line(notice)).collect();
         if others.len() > UNHEARD_MAX || *more {
@@ -252,11 +256,11 @@ impl Answer {
 }
 
 /// Notices that a session has not heard, and whether there are more.
-pub(super) type Unheard = (Vec<Notice>, bool);
+type Unheard = (Vec<Notice>, bool);
 
 /// What the session has not heard: enough for an answer that tells of so many tasks itself. What cannot be listed now is
 /// listed with the next answer; this one must not be lost for it.
-pub(super) fn look(line: &mut Line, told: usize) -> Unheard {
+fn look(line: &mut Line, told: usize) -> Unheard {
     let limit = (told + UNHEARD_MAX + 1).min(NOTICES_READ_MAX);
     line.unheard(u32::try_from(limit).unwrap_or(u32::MAX)).unwrap_or_default()
 }

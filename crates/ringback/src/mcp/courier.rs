@@ -106,7 +106,7 @@ impl Transport<RoleServer> for Courier {
     async fn receive(&mut self) -> Option<RxJsonRpcMessage<RoleServer>> {
         loop {
             let Some(message) = self.next().await else {
-                self.server.close();
+                self.server.reach.close();
                 return None;
             };
             if let Some(version) = handshake(&message) {

@@ -181,7 +181,7 @@ impl Gate {
     }
 
     async fn answer(&self, request: Request<Incoming>, peer: &Peer) -> Response<Watched> {
-        let exchange = Arc::new(Exchange::new(Arc::clone(&self.server.link)));
+        let exchange = Arc::new(Exchange::new(Arc::clone(&self.server.reach.link)));
         let response = if let Some((status, why)) = self.refuse(&request) {
             refusal(status, why)
         } else if let Some(why) = self.measure.refusal(peer).await {

@@ -11,9 +11,8 @@ use std::time::Duration;
 use ringback_host::client::{Client, ClientError};
 use ringback_host::home::Home;
 use ringback_host::quantity::millis;
-use ringback_host::wire::{Caller, Notice, Reply, Request, TaskObject, Until};
+use ringback_host::wire::{Caller, Command, Notice, Reply, Request, TaskObject, Until};
 
-use super::alive::Awaited;
 use crate::caller;
 use crate::explain::Failure;
 
@@ -26,6 +25,13 @@ const UNSAID_MAX: usize = 1000;
 /// How many answers that went out over HTTP may wait for a next request; the oldest are offered again.
 #[cfg(feature = "mcp-http")]
 const UNCERTAIN_MAX: usize = 1000;
+
+/// How long the thread that reads may stand still for one answer of the daemon: a message that comes meanwhile waits so long. A
+/// submission takes a fifth of it.
+const AT_ONCE_WAIT: Duration = Duration::from_millis(4);
+/// The largest environment and command that is handed over on that thread, bytes: it fits into the socket, whether or not the
+/// daemon reads (unix(7): 208 KiB by default).
+const AT_ONCE_BYTES_MAX: usize = 64 << 10;
 
 /// Endings that were shown to a session.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -75,6 +81,36 @@ impl Link {
             }
         };
         done.unwrap_or_else(|_| Err(Failure::new("internal", "the call broke off", None)))
+    }
+
+    /// Asks on the thread that reads, without waking another, where that is as good as sure to be answered at once: over a
+    /// connection that is there. What takes longer is left to a thread.
+    pub(super) fn ask_at_once(&self, caller: &Caller, request: Request) -> AtOnce {
+        if bytes(&request) > AT_ONCE_BYTES_MAX || !lock(&self.unsaid).is_empty() {
+            return AtOnce::NotAsked(Box::new(request));
+        }
+        let Some(mut client) = self.idle_client(caller).filter(Client::is_at_hand) else {
+            return AtOnce::NotAsked(Box::new(request));
+        };
+        let ready = client.begin(request).and_then(|()| client.poll(&[], Some(AT_ONCE_WAIT)));
+        let done = match ready.as_deref() {
+            Ok([true, ..]) => client.finish(),
+            Ok(_) => Ok(None),
+            Err(_) => ready.map(|_| None),
+        };
+        match done {
+            Ok(None) => AtOnce::Asked(Box::new(client)),
+            Ok(Some(reply)) => {
+                self.keep(client);
+                AtOnce::Answered(Ok(reply))
+            }
+            Err(error) => {
+                if matches!(error, ClientError::Fault(_)) {
+                    self.keep(client);
+                }
+                AtOnce::Answered(Err(error.into()))
+            }
+        }
     }
 
     /// How many calls are going on.
@@ -135,12 +171,16 @@ impl Link {
     }
 
     fn client(&self, caller: &Caller) -> Result<Client, Failure> {
-        let mut idle = lock(&self.idle);
-        if let Some(at) = idle.iter().position(|client| client.caller() == caller) {
-            return Ok(idle.swap_remove(at));
+        match self.idle_client(caller) {
+            Some(client) => Ok(client),
+            None => Ok(Client::open(&Home::find()?, caller.clone())?),
         }
-        drop(idle);
-        Ok(Client::open(&Home::find()?, caller.clone())?)
+    }
+
+    fn idle_client(&self, caller: &Caller) -> Option<Client> {
+        let mut idle = lock(&self.idle);
+        let at = idle.iter().position(|client| client.caller() == caller)?;
+        Some(idle.swap_remove(at))
     }
 
     fn keep(&self, client: Client) {
@@ -150,6 +190,26 @@ impl Link {
         }
         idle.push(client);
     }
+}
+
+/// How far a question has come on the thread that reads.
+pub(super) enum AtOnce {
+    /// It is answered.
+    Answered(Result<Reply, Failure>),
+    /// It was asked, and the answer is still to come.
+    Asked(Box<Client>),
+    /// It was not asked.
+    NotAsked(Box<Request>),
+}
+
+/// The parts of a request that can be long, in bytes.
+fn bytes(request: &Request) -> usize {
+    let Request::Run(run) = request else { return 0 };
+    let command: usize = match &run.command {
+        Command::Argv(argv) => argv.iter().map(|word| word.len()).sum(),
+        Command::Script { text, .. } => text.len(),
+    };
+    command + run.env.iter().map(|entry| entry.len()).sum::<usize>()
 }
 
 /// Counts one call for as long as somebody waits for it.
@@ -170,6 +230,21 @@ impl Drop for Busy {
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// The tasks that one call waits for, once it has come to waiting.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Awaited(Arc<Mutex<Vec<String>>>);
+
+impl Awaited {
+    /// It waits for these.
+    pub(super) fn set(&self, ids: &[String]) {
+        *lock(&self.0) = ids.to_vec();
+    }
+
+    pub(super) fn ids(&self) -> Vec<String> {
+        lock(&self.0).clone()
+    }
 }
 
 /// What one job speaks through.
@@ -200,6 +275,18 @@ impl Line {
         let mut client = self.take_client()?;
         let done = client.call(request).map(Some);
         self.put_back(client, done)?.ok_or_else(unexpected)
+    }
+
+    /// The answer to what [`Link::ask_at_once`] has left to this thread.
+    pub(super) fn finish(&mut self, left: AtOnce) -> Result<Reply, Failure> {
+        match left {
+            AtOnce::Answered(done) => done,
+            AtOnce::NotAsked(request) => self.call(*request),
+            AtOnce::Asked(mut client) => {
+                let done = client.answer().map(Some);
+                self.put_back(*client, done)?.ok_or_else(unexpected)
+            }
+        }
     }
 
     /// One task as it stands.

@@ -2,7 +2,7 @@
 //!
 //! rmcp passes over what is no JSON, and whoever sent it waits.
 
-use rmcp::model::{ClientJsonRpcMessage, ClientRequest, ErrorCode, JsonRpcMessage};
+use rmcp::model::{CallToolRequest, ClientJsonRpcMessage, ClientRequest, ErrorCode, JsonRpcMessage, JsonRpcRequest};
 use serde::Deserialize as _;
 use serde::de::IgnoredAny;
 use serde_json::{Value, json};
@@ -11,6 +11,8 @@ use crate::exact;
 
 /// What some editors put before a text (RFC 8259, 8.1: a reader may pass over it).
 const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
+/// The longest call that is looked through before it is read.
+const CALL_BYTES_MAX: usize = 64 << 10;
 /// How many messages one list may have.
 const LIST_MAX: usize = 1000;
 /// The one argument that is given back as it was: what it loses on the way is not seen by anybody else.
@@ -65,6 +67,10 @@ pub(super) fn read(text: &[u8]) -> Read {
         count(text)?;
         return Err(Refusal::invalid("messages come one by one: only 2025-03-26 knows lists of them, over stdio"));
     }
+    if let Some(mut message) = read_call(text) {
+        note_rounded(&mut message, text);
+        return Ok(Some(message));
+    }
     match serde_json::from_slice::<ClientJsonRpcMessage>(text) {
         Ok(mut message) => {
             note_rounded(&mut message, text);
@@ -75,6 +81,19 @@ pub(super) fn read(text: &[u8]) -> Read {
         }
         Err(error) => Err(Refusal::not_json(&error)),
     }
+}
+
+/// A call, read as one at once: [`ClientJsonRpcMessage`] tries one kind of message after the other. What is not plainly a call
+/// is left to it.
+fn read_call(text: &[u8]) -> Option<ClientJsonRpcMessage> {
+    let has = |word: &str| text.windows(word.len()).any(|part| part == word.as_bytes());
+    // With a result or an error beside its method it is no request.
+    if text.len() > CALL_BYTES_MAX || !has("\"tools/call\"") || has("\"result\"") || has("\"error\"") {
+        return None;
+    }
+    let JsonRpcRequest { jsonrpc, id, request } =
+        serde_json::from_slice::<JsonRpcRequest<CallToolRequest>>(text).ok()?;
+    Some(JsonRpcMessage::Request(JsonRpcRequest { jsonrpc, id, request: ClientRequest::CallToolRequest(request) }))
 }
 
 /// Whether the text is a list, whatever stands in it.
@@ -200,6 +219,31 @@ mod tests {
             assert!(read(good.as_bytes()).unwrap().is_some(), "{good}");
         }
         assert!(read(b"{\"method\":\"notifications/of another kind\",\"params\":5}").unwrap().is_none());
+    }
+
+    #[test]
+    fn a_call_that_is_read_at_once_is_the_same_message() {
+        let call = |rest: &str| format!("{{\"jsonrpc\":\"2.0\",\"id\":7,\"method\":\"tools/call\"{rest}}}");
+        for rest in [
+            ",\"params\":{\"name\":\"run\",\"arguments\":{\"command\":\"true\"},\"_meta\":{\"progressToken\":1}}",
+            ",\"params\":{\"name\":\"list\"}",
+            ",\"other\":[],\"params\":{\"name\":\"list\",\"more\":1}",
+        ] {
+            let text = call(rest);
+            let at_once = read_call(text.as_bytes()).unwrap();
+            let usual = serde_json::from_str::<ClientJsonRpcMessage>(&text).unwrap();
+            assert_eq!(format!("{at_once:?}"), format!("{usual:?}"));
+        }
+        let id = "{\"jsonrpc\":\"2.0\",\"id\":1.5,\"method\":\"tools/call\",\"params\":{\"name\":\"list\"}}".to_owned();
+        for other in [
+            call(""),
+            call(",\"params\":{\"name\":5}"),
+            call(",\"params\":{\"name\":\"list\"},\"result\":{}"),
+            call(",\"params\":{\"name\":\"list\"},\"error\":{\"code\":1,\"message\":\"m\"}"),
+            id,
+        ] {
+            assert!(read_call(other.as_bytes()).is_none(), "{other}");
+        }
     }
 
     #[test]

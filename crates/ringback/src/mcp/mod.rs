@@ -16,6 +16,7 @@ mod link;
 mod message;
 #[cfg(feature = "mcp-http")]
 mod peer;
+mod reach;
 mod resource;
 mod server;
 mod speaker;

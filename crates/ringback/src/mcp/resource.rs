@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 
 use super::answer::Answer;
 use super::link::{Line, unexpected};
-use super::server::{Server, protocol_error};
+use super::reach::{Reach, protocol_error};
 use super::speaker::Speaker;
 use super::window::{self, Want};
 use crate::caller;
@@ -78,7 +78,7 @@ impl Address {
 
 /// One page of the session's tasks, newest first.
 pub(super) async fn list(
-    server: &Server,
+    reach: &Reach,
     speaker: &Speaker,
     page: Option<PaginatedRequestParams>,
 ) -> Result<ListResourcesResult, ErrorData> {
@@ -95,7 +95,7 @@ pub(super) async fn list(
         result.next_cursor = next.map(|next| next.to_string());
         Ok(result)
     };
-    ask(server, speaker, job).await.map_err(|failure| protocol_error(&failure))
+    ask(reach, speaker, job).await.map_err(|failure| protocol_error(&failure))
 }
 
 fn row(task: &TaskObject) -> Resource {
@@ -122,11 +122,11 @@ pub(super) fn templates() -> ListResourceTemplatesResult {
 }
 
 /// One resource as it stands.
-pub(super) async fn read(server: &Server, speaker: &Speaker, uri: String) -> Result<ReadResourceResult, ErrorData> {
+pub(super) async fn read(reach: &Reach, speaker: &Speaker, uri: String) -> Result<ReadResourceResult, ErrorData> {
     let Some(address) = Address::parse(&uri) else { return Err(not_found(&uri, "it is no address of ours")) };
     let job =
         move |line: &mut Line| -> Result<ResourceContents, Failure> { contents(&line.show(&address.id)?, &address) };
-    match ask(server, speaker, job).await {
+    match ask(reach, speaker, job).await {
         Ok(contents) => Ok(ReadResourceResult::new(vec![contents])),
         Err(failure) if is_not_there(&failure) => Err(not_found(&uri, &failure.message)),
         Err(failure) => Err(protocol_error(&failure)),
@@ -167,12 +167,12 @@ fn contents(task: &TaskObject, address: &Address) -> Result<ResourceContents, Fa
 }
 
 async fn ask<T: Send + 'static>(
-    server: &Server,
+    reach: &Reach,
     speaker: &Speaker,
     job: impl FnOnce(&mut Line) -> Result<T, Failure> + Send + 'static,
 ) -> Result<T, Failure> {
     let session = speaker.session.clone();
-    server.link.ask(caller::of(session), server.patience(speaker.limit()), job).await
+    reach.link.ask(caller::of(session), reach.patience(speaker.limit()), job).await
 }
 
 #[cfg(test)]

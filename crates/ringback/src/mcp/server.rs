@@ -1,9 +1,6 @@
 //! The server: from a request to a job, and from its answer to what the protocol wants.
 
-use std::borrow::Cow;
-use std::future::Future;
 use std::sync::Arc;
-use std::time::Duration;
 
 use ringback_core::spec::is_label;
 use ringback_host::wire::VERSION;
@@ -18,30 +15,28 @@ use rmcp::model::{
 use rmcp::service::{RequestContext, SubscriptionContext};
 use rmcp::{RoleServer, ServerHandler};
 use serde_json::Value;
-use tokio::sync::watch;
-use tokio::time::sleep;
 
 use super::WAITS_MAX;
-use super::alive::{self, Awaited};
+use super::alive;
 use super::answer::Answer;
 use super::args::{Args, wrong};
 use super::bell::{Attention, Bell};
 #[cfg(feature = "mcp-http")]
 use super::heard::Exchange;
 use super::heard::{OnItsWay, OnTheWay};
-use super::link::{Line, Link, Shown};
+use super::link::{AtOnce, Awaited, Line, Shown};
 use super::message::Rounded;
+use super::reach::{Reach, is_of_daemon};
 use super::speaker::Speaker;
+#[cfg(feature = "mcp-http")]
+use super::speaker::over_http;
 use super::subscribe::{self, Streams, Subscribed};
-use super::tool::{self, Job};
+use super::tool::{self, Job, Step, Work};
 use super::tools::{self, Declared};
 use super::{resource, task};
 use crate::caller;
 use crate::explain::Failure;
 use crate::render::clean;
-
-/// How long calls may still take once stdin has closed: enough for an answer to a client that closed it right away.
-const CLOSING: Duration = Duration::from_secs(1);
 
 /// What the model is told of the server as a whole.
 const INSTRUCTIONS: &str = "ringback runs commands in the background and reports each end once. Use run for anything that \
@@ -50,10 +45,9 @@ quoted behind | as data.";
 
 /// The server of one process.
 pub(super) struct Server {
-    pub(super) link: Arc<Link>,
+    pub(super) reach: Reach,
     bell: Arc<Bell>,
     on_the_way: OnTheWay,
-    closing: watch::Sender<bool>,
     streams: Streams,
     subscribed: Subscribed,
 }
@@ -61,21 +55,19 @@ pub(super) struct Server {
 impl Server {
     /// A server that has not spoken to any daemon so far.
     pub(super) fn new() -> Self {
-        let link = Arc::<Link>::default();
-        let bell = Arc::new(Bell::new(Arc::clone(&link)));
-        let closing = watch::Sender::new(false);
+        let reach = Reach::default();
+        let bell = Arc::new(Bell::new(Arc::clone(&reach.link)));
         let (streams, subscribed) = (Streams::default(), Subscribed::default());
-        Self { link, bell, on_the_way: OnTheWay::default(), closing, streams, subscribed }
+        Self { reach, bell, on_the_way: OnTheWay::default(), streams, subscribed }
     }
 
     /// The same server for one connection of several: what that has subscribed to ends with it.
     #[cfg(feature = "mcp-http")]
     pub(super) fn for_connection(&self) -> Self {
         Self {
-            link: Arc::clone(&self.link),
+            reach: self.reach.clone(),
             bell: Arc::clone(&self.bell),
             on_the_way: OnTheWay::default(),
-            closing: self.closing.clone(),
             streams: self.streams.clone(),
             subscribed: Subscribed::default(),
         }
@@ -85,7 +77,7 @@ impl Server {
     pub(super) fn written(&self, request: &RequestId) {
         if let Some(OnItsWay { shown, attention }) = self.on_the_way.written(request) {
             if !shown.tasks.is_empty() {
-                self.link.shown(shown);
+                self.reach.link.shown(shown);
             }
             // Only now, so that the bell finds the inbox without what this answer has told.
             drop(attention);
@@ -102,28 +94,6 @@ impl Server {
         self.on_the_way.add(context.id.clone(), OnItsWay { shown, attention });
     }
 
-    /// The client has left: what still blocks comes to an end.
-    pub(super) fn close(&self) {
-        self.closing.send_replace(true);
-    }
-
-    /// When the client has left.
-    fn closed(&self) -> impl Future<Output = ()> + Send + use<> {
-        let mut closing = self.closing.subscribe();
-        async move { drop(closing.wait_for(|closed| *closed).await) }
-    }
-
-    /// When a call has blocked long enough.
-    pub(super) fn patience(&self, limit: Duration) -> impl Future<Output = ()> + Send + use<> {
-        let closed = self.closed();
-        async move {
-            tokio::select! {
-                () = sleep(limit) => {}
-                () = async { closed.await; sleep(CLOSING).await; } => {}
-            }
-        }
-    }
-
     async fn perform(
         &self,
         request: CallToolRequestParams,
@@ -132,7 +102,7 @@ impl Server {
         awaited: &Awaited,
     ) -> Answer {
         let mut session = speaker.session.clone();
-        if request.name == "wait" && self.link.busy() >= WAITS_MAX {
+        if request.name == "wait" && self.reach.link.busy() >= WAITS_MAX {
             let hint = "name all ids in one wait".to_owned();
             return Answer::error(&Failure::new(
                 "too_many",
@@ -141,22 +111,42 @@ impl Server {
             ));
         }
         let job = read(request, rounded, speaker, &mut session);
-        self.link.asks_again(&session);
+        self.reach.link.asks_again(&session);
         let failure = match job {
-            Ok(Job { limit, work }) => {
-                let awaited = awaited.clone();
-                let work = move |line: &mut Line| {
-                    line.awaited = awaited;
-                    work(line)
-                };
-                match self.link.ask(caller::of(session.clone()), self.patience(limit), work).await {
-                    Ok(answer) => return answer,
-                    Err(failure) => failure,
-                }
-            }
+            Ok(job) => match self.work(job, &session, awaited).await {
+                Ok(answer) => return answer,
+                Err(failure) => failure,
+            },
             Err(failure) => failure,
         };
         self.explain(&failure, session, speaker).await
+    }
+
+    /// Does a job: on the thread that reads as far as that goes without waiting, else on one of its own.
+    async fn work(&self, Job { limit, work }: Job, session: &str, awaited: &Awaited) -> Result<Answer, Failure> {
+        let caller = caller::of(session.to_owned());
+        let work = match work {
+            Work::Call(call) => call,
+            Work::Ask(request, then) => match self.reach.link.ask_at_once(&caller, *request) {
+                AtOnce::Answered(reply) => match then(session, reply?)? {
+                    Step::Done(answer) => return Ok(*answer),
+                    Step::Call(call) => call,
+                },
+                left => Box::new(move |line: &mut Line| {
+                    let reply = line.finish(left)?;
+                    match then(line.session(), reply)? {
+                        Step::Done(answer) => Ok(*answer),
+                        Step::Call(call) => call(line),
+                    }
+                }),
+            },
+        };
+        let awaited = awaited.clone();
+        let work = move |line: &mut Line| {
+            line.awaited = awaited;
+            work(line)
+        };
+        self.reach.link.ask(caller, self.reach.patience(limit), work).await
     }
 
     /// The answer of a call that failed; what the session has not heard stands there, too.
@@ -165,8 +155,8 @@ impl Server {
         if is_of_daemon(failure) {
             return answer;
         }
-        let patience = self.patience(speaker.limit());
-        let completed = self.link.ask(caller::of(session), patience, |line| Ok(answer.complete(line, &[]))).await;
+        let patience = self.reach.patience(speaker.limit());
+        let completed = self.reach.link.ask(caller::of(session), patience, |line| Ok(answer.complete(line, &[]))).await;
         completed.unwrap_or_else(|_| Answer::error(failure))
     }
 }
@@ -248,7 +238,7 @@ impl ServerHandler for Server {
             answer = self.perform(request, rounded, &speaker, &awaited) => answer,
             // The answer is never sent; the job gives up, and its tasks run on.
             () = context.ct.cancelled() => return Err(ErrorData::internal_error("the request was cancelled", None)),
-            never = alive::report(&self.link, &context, &speaker.session, &awaited) => match never {},
+            never = alive::report(&self.reach.link, &context, &speaker.session, &awaited) => match never {},
         };
         if let Some(unfinished) = answer.unfinished.as_ref().filter(|_| speaker.takes_tasks) {
             return Ok(CallToolResponse::Task(task::created(unfinished, &answer)));
@@ -290,7 +280,7 @@ impl ServerHandler for Server {
         context: RequestContext<RoleServer>,
     ) -> Result<GetTaskResult, ErrorData> {
         let speaker = Speaker::of(&context);
-        let (task, shown) = task::look(self, &speaker, request.task_id).await?;
+        let (task, shown) = task::look(&self.reach, &speaker, request.task_id).await?;
         self.will_show(&context, shown, None);
         Ok(GetTaskResult::new(task))
     }
@@ -301,7 +291,7 @@ impl ServerHandler for Server {
         context: RequestContext<RoleServer>,
     ) -> Result<(), ErrorData> {
         // Our tasks never ask for input, so there is nothing to take; but the task must be there.
-        task::look(self, &Speaker::of(&context), request.task_id).await.map(|_| ())
+        task::look(&self.reach, &Speaker::of(&context), request.task_id).await.map(|_| ())
     }
 
     async fn cancel_task(
@@ -309,7 +299,7 @@ impl ServerHandler for Server {
         request: CancelTaskParams,
         context: RequestContext<RoleServer>,
     ) -> Result<(), ErrorData> {
-        task::cancel(self, &Speaker::of(&context), request.task_id).await
+        task::cancel(&self.reach, &Speaker::of(&context), request.task_id).await
     }
 
     async fn list_resources(
@@ -317,7 +307,7 @@ impl ServerHandler for Server {
         page: Option<PaginatedRequestParams>,
         context: RequestContext<RoleServer>,
     ) -> Result<ListResourcesResult, ErrorData> {
-        resource::list(self, &Speaker::of(&context), page).await
+        resource::list(&self.reach, &Speaker::of(&context), page).await
     }
 
     async fn list_resource_templates(
@@ -333,7 +323,7 @@ impl ServerHandler for Server {
         request: ReadResourceRequestParams,
         context: RequestContext<RoleServer>,
     ) -> Result<ReadResourceResponse, ErrorData> {
-        Ok(resource::read(self, &Speaker::of(&context), request.uri).await?.into())
+        Ok(resource::read(&self.reach, &Speaker::of(&context), request.uri).await?.into())
     }
 
     fn accepted_subscription_filter(&self, requested: &SubscriptionFilter) -> Option<SubscriptionFilter> {
@@ -355,7 +345,7 @@ impl ServerHandler for Server {
         };
         tokio::select! {
             () = context.cancelled() => {}
-            () = subscribe::follow(Arc::clone(&self.link), caller, addresses, self.closed(), tell) => {}
+            () = subscribe::follow(Arc::clone(&self.reach.link), caller, addresses, self.reach.closed(), tell) => {}
         }
         Ok(())
     }
@@ -366,7 +356,7 @@ impl ServerHandler for Server {
         context: RequestContext<RoleServer>,
     ) -> Result<(), ErrorData> {
         // Whoever may not read it is told now, not by silence.
-        resource::read(self, &Speaker::of(&context), request.uri.clone()).await?;
+        resource::read(&self.reach, &Speaker::of(&context), request.uri.clone()).await?;
         let Some(address) = subscribe::changing(&request.uri) else {
             return Err(resource::not_found(
                 &request.uri,
@@ -374,7 +364,7 @@ impl ServerHandler for Server {
             ));
         };
         let Some(place) = self.streams.take() else { return Err(too_many_streams()) };
-        let (link, closed, peer) = (Arc::clone(&self.link), self.closed(), context.peer.clone());
+        let (link, closed, peer) = (Arc::clone(&self.reach.link), self.reach.closed(), context.peer.clone());
         let caller = caller::of(Speaker::of(&context).session);
         let follower = tokio::spawn(async move {
             let _place = place;
@@ -402,12 +392,6 @@ fn too_many_streams() -> ErrorData {
     ErrorData::internal_error("too many subscriptions are open; close one first", None)
 }
 
-/// The request as it came over HTTP, if it did.
-#[cfg(feature = "mcp-http")]
-pub(super) fn over_http(context: &RequestContext<RoleServer>) -> Option<&hyper::http::request::Parts> {
-    context.extensions.get()
-}
-
 /// The number in the call's text that was rounded when it was read.
 fn rounded(context: &RequestContext<RoleServer>) -> Option<Rounded> {
     #[cfg(feature = "mcp-http")]
@@ -415,31 +399,4 @@ fn rounded(context: &RequestContext<RoleServer>) -> Option<Rounded> {
         return parts.extensions.get().cloned();
     }
     context.extensions.get().cloned()
-}
-
-/// An error in the protocol's own terms.
-pub(super) fn protocol_error(failure: &Failure) -> ErrorData {
-    let hint = failure.hint.as_deref().map(|hint| format!("; {hint}")).unwrap_or_default();
-    let message: Cow<'static, str> = format!("{}{hint}", clean::line(&failure.message)).into();
-    if is_of_daemon(failure) {
-        ErrorData::internal_error(message, None)
-    } else {
-        ErrorData::invalid_params(message, None)
-    }
-}
-
-/// Whether the daemon could not be spoken to at all, so that asking it for more is in vain.
-fn is_of_daemon(failure: &Failure) -> bool {
-    matches!(
-        failure.code.as_str(),
-        "home"
-            | "config"
-            | "connect"
-            | "daemon_start"
-            | "confined"
-            | "daemon_confined"
-            | "protocol"
-            | "bad_answer"
-            | "io"
-    )
 }

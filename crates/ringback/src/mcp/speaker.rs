@@ -94,6 +94,12 @@ impl Speaker {
     }
 }
 
+/// The request as it came over HTTP, if it did.
+#[cfg(feature = "mcp-http")]
+pub(super) fn over_http(context: &RequestContext<RoleServer>) -> Option<&hyper::http::request::Parts> {
+    context.extensions.get()
+}
+
 /// Older generations know no tasks of this form, whatever they declare.
 fn is_modern(context: &RequestContext<RoleServer>) -> bool {
     context.protocol_version().is_some_and(|version| version.as_str() >= ProtocolVersion::V_2026_07_28.as_str())
@@ -102,7 +108,7 @@ fn is_modern(context: &RequestContext<RoleServer>) -> bool {
 /// Whether this process serves one client alone, so that its environment is the client's.
 #[cfg(feature = "mcp-http")]
 fn is_own_process(context: &RequestContext<RoleServer>) -> bool {
-    super::server::over_http(context).is_none()
+    over_http(context).is_none()
 }
 
 #[cfg(not(feature = "mcp-http"))]

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use super::answer::Answer;
 use super::link::{Line, Shown};
-use super::server::{Server, protocol_error};
+use super::reach::{Reach, protocol_error};
 use super::speaker::Speaker;
 use super::tool;
 use crate::caller;
@@ -20,11 +20,6 @@ use crate::render::task as render;
 const NOTE_FIELD: &str = "com.anthropic/agent-task";
 /// How much of that note it keeps, characters.
 const NOTE_CHARS: usize = 1900;
-/// How long an end is left to the client that has the task, before anybody else may speak of it: it asks every five
-/// seconds at the latest, and the answer takes its time too.
-const CLAIM: Duration = Duration::from_secs(12);
-/// The name of this door among those who may speak of an end.
-const RUNG: &str = "mcp-task";
 /// How long a cancel is waited for; the stop goes on after that.
 const CANCEL_WAIT: Duration = Duration::from_secs(3);
 
@@ -36,26 +31,19 @@ pub(super) fn created(task: &TaskObject, answer: &Answer) -> CreateTaskResult {
     CreateTaskResult::new(outline(task, TaskStatus::Working)).with_meta(meta)
 }
 
-/// The client that has this task will tell its end: whoever else would speak of it is held off. No answer hangs on this.
-pub(super) fn claim(line: &mut Line, task: &TaskObject) {
-    if task.session == line.session() {
-        let _held_by_others = line.foretell(RUNG, CLAIM, &task.id);
-    }
-}
-
 /// A task as it stands, and what the reader will thereby have been shown.
-pub(super) async fn look(server: &Server, speaker: &Speaker, id: String) -> Result<(DetailedTask, Shown), ErrorData> {
+pub(super) async fn look(reach: &Reach, speaker: &Speaker, id: String) -> Result<(DetailedTask, Shown), ErrorData> {
     check(&id)?;
     let session = speaker.session.clone();
-    server.link.asks_again(&session);
+    reach.link.asks_again(&session);
     let none = Shown { session: session.clone(), tasks: Vec::new() };
     let job = move |line: &mut Line| -> Result<(TaskObject, Option<Answer>), Failure> {
         let task = line.show(&id)?;
-        claim(line, &task);
+        tool::claim(line, &task);
         let answer = task.has_ended().then(|| tool::ended(&task).complete(line, std::slice::from_ref(&task)));
         Ok((task, answer))
     };
-    let asked = server.link.ask(caller::of(session), server.patience(speaker.limit()), job).await;
+    let asked = reach.link.ask(caller::of(session), reach.patience(speaker.limit()), job).await;
     let (task, answer) = asked.map_err(|failure| protocol_error(&failure))?;
     Ok(match answer {
         None => (DetailedTask::new(outline(&task, TaskStatus::Working), TaskPayload::Working), none),
@@ -77,7 +65,7 @@ fn is_taken_back(task: &TaskObject, session: &str) -> bool {
 }
 
 /// Stops a task. Asking twice is asking once, and one that has ended stays as it is.
-pub(super) async fn cancel(server: &Server, speaker: &Speaker, id: String) -> Result<(), ErrorData> {
+pub(super) async fn cancel(reach: &Reach, speaker: &Speaker, id: String) -> Result<(), ErrorData> {
     check(&id)?;
     let job = move |line: &mut Line| {
         let kill = Request::Kill { ids: vec![id], session: None, grace_ms: None };
@@ -86,7 +74,7 @@ pub(super) async fn cancel(server: &Server, speaker: &Speaker, id: String) -> Re
         let own = tasks.into_iter().filter(|task| is_taken_back(task, line.session())).map(|task| task.id).collect();
         line.call(Request::Ack { up_to: None, seqs: Vec::new(), tasks: Vec::new(), endings: own }).map(|_| ())
     };
-    let asked = server.link.ask(caller::of(speaker.session.clone()), server.patience(CANCEL_WAIT), job).await;
+    let asked = reach.link.ask(caller::of(speaker.session.clone()), reach.patience(CANCEL_WAIT), job).await;
     asked.map_err(|failure| protocol_error(&failure))
 }
 

@@ -1,5 +1,6 @@
 //! Whoever dies or leaves, no task does, and no ending is lost.
 
+use std::process::Command;
 use std::time::Duration;
 
 use serde_json::json;
@@ -97,4 +98,34 @@ fn the_daemon_may_die_between_an_ending_and_its_telling() {
     home.kill_daemon();
     let told = agent.call("inbox", json!({"wait_ms": 20_000}));
     assert!(told.text.contains(&id) && told.text.contains("FAILED exit 2"), "{told:?}");
+}
+
+#[test]
+fn a_daemon_that_stands_still_holds_up_the_one_call_and_no_other_message() {
+    let home = Home::new();
+    let mut agent = Agent::start(&home);
+    agent.call("run", json!({"command": "true"}));
+    let frozen = Frozen::of(&home);
+    let runs = ["first", "second"].map(|name| agent.send_call("run", json!({"command": name, "wait_ms": 0})));
+    agent.request("tools/list", json!({})).unwrap();
+    drop(frozen);
+    let ids = runs.map(|run| agent.told(run).fields["id"].clone());
+    assert!(ids[0].is_string() && ids[0] != ids[1], "{ids:?}");
+}
+
+/// The daemon of a home, stopped until this is dropped.
+struct Frozen(String);
+
+impl Frozen {
+    fn of(home: &Home) -> Self {
+        let pid = home.cli(&["daemon", "status"])["pid"].to_string();
+        assert!(Command::new("kill").args(["-STOP", &pid]).status().unwrap().success());
+        Self(pid)
+    }
+}
+
+impl Drop for Frozen {
+    fn drop(&mut self) {
+        assert!(Command::new("kill").args(["-CONT", &self.0]).status().unwrap().success());
+    }
 }

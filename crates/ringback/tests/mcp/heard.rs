@@ -47,6 +47,20 @@ fn every_answer_lists_what_was_not_heard_also_an_error() {
 }
 
 #[test]
+fn what_ends_between_two_runs_stands_in_the_answer_to_the_second() {
+    let home = Home::new();
+    let mut agent = Agent::start(&home);
+    let first = agent.begin("exit 4");
+    // Another client waits for it, and does not hear it for this session.
+    home.cli_as("another", &["wait", &first]);
+    let next = agent.call("run", json!({"command": "sleep 60", "wait_ms": 0}));
+    assert!(next.fields["unheard"].to_string().contains(&first), "{next:?}");
+    agent.call("inbox", json!({"after": 1}));
+    let last = agent.call("run", json!({"command": "sleep 60", "wait_ms": 0}));
+    assert_eq!(last.fields["unheard"], json!([]));
+}
+
+#[test]
 fn a_result_does_not_take_the_lines_away_that_were_watched_for() {
     let home = Home::new();
     let mut agent = Agent::start_with(&home, Ways { env: &[("RINGBACK_SESSION", "r")], ..Ways::default() });

@@ -18,10 +18,11 @@ const BY_CLI: &str = "the program's start 0.76 ms (about 0.2 of it the C library
     answer. The floor starts one program and syncs nothing; this starts two beside the command's own, and syncs.";
 const NEXT_BY_CLI: &str = "what `run` needs of the program is spread over all of it, and each page that is touched first costs a \
     fault: functions that are used together would have to lie together.";
-const BY_MCP: &str = "the library's path (below) and 0.45 ms of the server: it reads the call, writes the structure and the text of \
-    the answer, looks for endings that were not heard, and a second thread of its runtime is woken for each.";
-const NEXT_BY_MCP: &str = "to answer from the thread that reads, without the runtime's queue, and to have the unheard endings come \
-    with the answer to the submission: one round trip less.";
+const BY_MCP: &str = "the library's path (below), two changes of processor more for the client's line and its answer, and the server's own \
+    work on one thread: it reads the call, captures what the command inherits, asks the daemon once, and writes the structure and the \
+    text of the answer, all of it in a program that is built for size.";
+const NEXT_BY_MCP: &str = "to hand a call from its line to its answer past the general library's three queues, and to build the server's part \
+    for speed.";
 const BY_LIBRARY: &str = "two wake-ups for one round trip, one fdatasync of the disk (0.1–0.2 ms), the file with the environment in a \
     folder that was made ahead, and the start of the keeper (vfork and exec of a static program of 60 KB).";
 const NEXT_BY_LIBRARY: &str = "a keeper made ahead that waits for its task, so that only a pipe is written to; the sync is what the \

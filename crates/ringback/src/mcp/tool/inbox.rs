@@ -7,7 +7,7 @@ use super::super::answer::Answer;
 use super::super::args::Args;
 use super::super::link::{Line, unexpected};
 use super::super::speaker::Speaker;
-use super::{Job, count};
+use super::{Job, Work, count};
 use crate::explain::Failure;
 
 /// How many notices one answer holds when nobody says otherwise: each may have some 300 tokens.
@@ -23,7 +23,7 @@ pub(super) fn read(mut args: Args, speaker: &Speaker) -> Result<Job, Failure> {
     let most = args.number("limit")?.unwrap_or(NOTICES).clamp(1, NOTICES_MAX);
     let most = u32::try_from(most).unwrap_or(u32::MAX);
     let work = move |line: &mut Line| perform(line, after, wait_ms, most);
-    Ok(Job { limit, work: Box::new(work) })
+    Ok(Job { limit, work: Work::call(work) })
 }
 
 fn perform(line: &mut Line, after: Option<u64>, wait_ms: Option<u64>, limit: u32) -> Result<Answer, Failure> {

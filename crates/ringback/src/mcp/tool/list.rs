@@ -8,7 +8,7 @@ use super::super::answer::Answer;
 use super::super::args::Args;
 use super::super::link::{Line, unexpected};
 use super::super::speaker::Speaker;
-use super::{Job, count, ended_of};
+use super::{Job, Work, count, ended_of};
 use crate::explain::Failure;
 
 /// How many rows a list has when nobody says otherwise.
@@ -32,7 +32,7 @@ pub(super) fn read(mut args: Args, speaker: &Speaker) -> Result<Job, Failure> {
         limit: u32::try_from(limit).unwrap_or(u32::MAX),
         before: args.number("before")?,
     };
-    Ok(Job { limit: speaker.limit(), work: Box::new(move |line: &mut Line| list.perform(line)) })
+    Ok(Job { limit: speaker.limit(), work: Work::call(move |line| list.perform(line)) })
 }
 
 impl List {

@@ -1,4 +1,4 @@
-//! The seven tools: each reads its arguments and gives a job for a thread of its own.
+//! The seven tools: each reads its arguments and gives a job, for a thread of its own or with a first question that needs none.
 
 mod inbox;
 mod list;
@@ -12,7 +12,7 @@ mod wait;
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use ringback_host::wire::{Notice, Reply, TaskObject};
+use ringback_host::wire::{Notice, Reply, Request, TaskObject};
 
 use super::answer::Answer;
 use super::args::{Args, wrong};
@@ -20,14 +20,44 @@ use super::link::{Line, unexpected};
 use super::speaker::Speaker;
 use crate::explain::Failure;
 
-/// What is done on a thread, and after what time it comes back with what is known by then.
+/// How long an end is left to the client that has the task, before anybody else may speak of it: it asks every five
+/// seconds at the latest, and the answer takes its time too.
+const CLAIM: Duration = Duration::from_secs(12);
+/// The name of this door among those who may speak of an end.
+const RUNG: &str = "mcp-task";
+/// What is done, and after what time it comes back with what is known by then.
 pub(super) struct Job {
     pub(super) limit: Duration,
     pub(super) work: Work,
 }
 
 /// The work of a job.
-pub(super) type Work = Box<dyn FnOnce(&mut Line) -> Result<Answer, Failure> + Send>;
+pub(super) enum Work {
+    /// It may block.
+    Call(Call),
+    /// It begins with a question that the daemon mostly answers at once.
+    Ask(Box<Request>, Then),
+}
+
+/// Work for a thread.
+pub(super) type Call = Box<dyn FnOnce(&mut Line) -> Result<Answer, Failure> + Send>;
+
+/// What follows from the answer to the first question, for this session.
+pub(super) type Then = Box<dyn FnOnce(&str, Reply) -> Result<Step, Failure> + Send>;
+
+/// What there is to do after an answer of the daemon.
+pub(super) enum Step {
+    /// Nothing.
+    Done(Box<Answer>),
+    /// This.
+    Call(Call),
+}
+
+impl Work {
+    pub(super) fn call(work: impl FnOnce(&mut Line) -> Result<Answer, Failure> + Send + 'static) -> Self {
+        Self::Call(Box::new(work))
+    }
+}
 
 /// The job of a call to this tool.
 pub(super) fn read(tool: &'static str, args: Args, speaker: &Speaker) -> Result<Job, Failure> {
@@ -53,6 +83,13 @@ fn ids(args: &mut Args) -> Result<Vec<String>, Failure> {
 /// The result of a task that has ended, as the one who ran it gets it: what did not succeed is an error.
 pub(super) fn ended(task: &TaskObject) -> Answer {
     Answer::of_ended(task).mark_error(task.exit_code != Some(0))
+}
+
+/// The client that has this task will tell its end: whoever else would speak of it is held off. No answer hangs on this.
+pub(super) fn claim(line: &mut Line, task: &TaskObject) {
+    if task.session == line.session() {
+        let _held_by_others = line.foretell(RUNG, CLAIM, &task.id);
+    }
 }
 
 /// The ended tasks of these notices, each once: one may have a result and lines that matched.

@@ -9,7 +9,7 @@ use super::super::args::{Args, wrong};
 use super::super::link::Line;
 use super::super::speaker::Speaker;
 use super::super::window::{self, Want, Window};
-use super::{Job, pattern};
+use super::{Job, Work, pattern};
 use crate::explain::Failure;
 
 /// Reads the arguments.
@@ -25,7 +25,7 @@ pub(super) fn read(mut args: Args, speaker: &Speaker) -> Result<Job, Failure> {
     let usual = if matches!(want, Want::Digest) { BUDGET_BYTES } else { window::BYTES };
     let budget = most.unwrap_or(usual).clamp(1, window::BYTES_MAX);
     let work = move |line: &mut Line| perform(line, &id, &want, stream, budget);
-    Ok(Job { limit: speaker.limit(), work: Box::new(work) })
+    Ok(Job { limit: speaker.limit(), work: Work::call(work) })
 }
 
 fn want(args: &mut Args, has_stream: bool) -> Result<Want, Failure> {

@@ -12,7 +12,7 @@ use super::super::answer::Answer;
 use super::super::args::wrong;
 use super::super::excerpt::quote_line;
 use super::super::link::Line;
-use super::Job;
+use super::{Job, Work};
 use crate::explain::Failure;
 
 /// How much is searched at once.
@@ -24,7 +24,7 @@ const LINE_BYTES_MAX: usize = 64 << 10;
 pub(super) fn job(id: String, text: &str, offset: u64, limit: Duration) -> Result<Job, Failure> {
     let pattern = compile(text)?;
     let work = move |line: &mut Line| wait_for(line, &id, Search { pattern, held: Vec::new(), held_at: offset });
-    Ok(Job { limit, work: Box::new(work) })
+    Ok(Job { limit, work: Work::call(work) })
 }
 
 /// A pattern as a model wrote it.

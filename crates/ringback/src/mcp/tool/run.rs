@@ -3,20 +3,21 @@
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::path::PathBuf;
+use std::sync::LazyLock;
 use std::time::{Duration, Instant};
 
 use ringback_core::spec::{IfRunning, Lease, Leftovers, OutputPolicy, Sandbox};
-use ringback_host::client::{Capture, EnvMode};
+use ringback_host::client::{Capture, EnvMode, own_umask};
 use ringback_host::limits::{Limits, LimitsError};
 use ringback_host::quantity::millis;
 use ringback_host::wire::{ByteBuf, Command, Reply, Request, RunRequest, TaskObject, TerminalSize, Until};
 use serde_json::Value;
 
-use super::super::answer::{self, Answer};
+use super::super::answer::Answer;
 use super::super::args::{Args, wrong};
 use super::super::link::{Line, unexpected};
 use super::super::speaker::Speaker;
-use super::{Job, ended};
+use super::{Job, Step, Work, claim, ended};
 use crate::explain::Failure;
 use crate::render::held;
 use crate::terminal;
@@ -26,25 +27,45 @@ const WAIT_MS: u64 = 2000;
 /// How long what was looked up is still the present to somebody who reads it.
 const FRESH: Duration = Duration::from_millis(100);
 
+/// Read once: nothing in this process changes it, and nobody else can (umask(2)).
+static UMASK: LazyLock<Option<u32>> = LazyLock::new(own_umask);
+
 /// Reads the arguments.
 pub(super) fn read(mut args: Args, speaker: &Speaker) -> Result<Job, Failure> {
     let limit = speaker.limit();
     let wait_ms = args.number("wait_ms")?.unwrap_or(WAIT_MS).min(millis(limit));
     let request = request(&mut args)?;
-    let speaker = speaker.clone();
-    let work = move |line: &mut Line| perform(line, request, wait_ms, &speaker);
-    Ok(Job { limit, work: Box::new(work) })
+    let (began, speaker) = (Instant::now(), speaker.clone());
+    let then = move |session: &str, reply: Reply| begun(reply, session, wait_ms, began, speaker);
+    Ok(Job { limit, work: Work::Ask(Box::new(Request::Run(Box::new(request))), Box::new(then)) })
 }
 
-fn perform(line: &mut Line, request: RunRequest, wait_ms: u64, speaker: &Speaker) -> Result<Answer, Failure> {
-    let began = Instant::now();
-    // Asked before the start: behind it the daemon is busy with the start itself, and the answer would wait for that.
-    let unheard = answer::look(line, 1);
-    let Reply::Task { task, existing } = line.call(Request::Run(Box::new(request)))? else { return Err(unexpected()) };
-    let task = wait_a_little(line, *task, wait_ms);
-    if !task.has_ended() && speaker.takes_tasks {
-        super::super::task::claim(line, &task);
+/// The command has been started. Where nothing is to be waited for and nothing to be listed, that is all.
+fn begun(reply: Reply, session: &str, wait_ms: u64, began: Instant, speaker: Speaker) -> Result<Step, Failure> {
+    let Reply::Task { task, existing, inbox_empty } = reply else { return Err(unexpected()) };
+    let goes_on = !task.has_ended() && (wait_ms > 0 || speaker.takes_tasks);
+    if inbox_empty && !goes_on {
+        let done = answer(&speaker, *task, existing, |answer, told| answer.complete_empty(session, told));
+        return Ok(Step::Done(Box::new(done)));
     }
+    Ok(Step::Call(Box::new(move |line| {
+        let task = wait_a_little(line, *task, wait_ms);
+        if !task.has_ended() && speaker.takes_tasks {
+            claim(line, &task);
+        }
+        let is_empty = inbox_empty && began.elapsed() < FRESH;
+        Ok(answer(&speaker, task, existing, |answer, told| {
+            if is_empty { answer.complete_empty(line.session(), told) } else { answer.complete(line, told) }
+        }))
+    })))
+}
+
+fn answer(
+    speaker: &Speaker,
+    task: TaskObject,
+    existing: bool,
+    complete: impl FnOnce(Answer, &[TaskObject]) -> Answer,
+) -> Answer {
     let mut answer = if task.has_ended() { ended(&task) } else { Answer::of_task(&task, speaker.ear(&task.id)) };
     if existing {
         answer.line("a task of this key was there already; nothing was started".to_owned());
@@ -54,11 +75,9 @@ fn perform(line: &mut Line, request: RunRequest, wait_ms: u64, speaker: &Speaker
         answer.field("not_enforced", shortfall.clone());
         answer.line(shortfall);
     }
-    let told = std::slice::from_ref(&task);
-    let is_fresh = began.elapsed() < FRESH;
-    let mut answer = if is_fresh { answer.complete_with(line, told, &unheard) } else { answer.complete(line, told) };
+    let mut answer = complete(answer, std::slice::from_ref(&task));
     answer.unfinished = (!task.has_ended()).then(|| Box::new(task));
-    Ok(answer)
+    answer
 }
 
 /// Whatever goes wrong from here on, the caller gets the id: the command has been started.
@@ -152,7 +171,7 @@ fn capture(args: &mut Args) -> Result<Capture, Failure> {
         env_remove: removed.map(OsString::from).collect(),
         env: env.into_iter().map(|(name, value)| (name.into(), value.into())).collect(),
         cwd: args.text("cwd")?.filter(|cwd| !cwd.is_empty()).map(PathBuf::from),
-        umask: None,
+        umask: *UMASK,
     })
 }
 

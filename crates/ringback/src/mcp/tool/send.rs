@@ -6,7 +6,7 @@ use super::super::answer::Answer;
 use super::super::args::{Args, wrong};
 use super::super::link::{Line, unexpected};
 use super::super::speaker::Speaker;
-use super::Job;
+use super::{Job, Work};
 use crate::explain::Failure;
 use crate::terminal::{self, Key};
 
@@ -19,7 +19,7 @@ pub(super) fn read(mut args: Args, speaker: &Speaker) -> Result<Job, Failure> {
         return Err(args.missing("`text`, `keys` or `eof`", "{\"id\":\"ID\",\"text\":\"yes\\n\"}"));
     }
     let work = move |line: &mut Line| perform(line, &id, text.into_bytes(), &keys, eof);
-    Ok(Job { limit: speaker.limit(), work: Box::new(work) })
+    Ok(Job { limit: speaker.limit(), work: Work::call(work) })
 }
 
 /// Each is one key, or some with commas between them.

@@ -8,7 +8,7 @@ use super::super::answer::Answer;
 use super::super::args::{Args, wrong};
 use super::super::link::{Line, unexpected};
 use super::super::speaker::Speaker;
-use super::{Job, count, ids};
+use super::{Job, Work, count, ids};
 use crate::explain::Failure;
 use crate::render::clean;
 
@@ -36,7 +36,7 @@ pub(super) fn read(mut args: Args, speaker: &Speaker) -> Result<Job, Failure> {
         None if releases => release(line, ids),
         None => stop(line, &ids, all, grace_ms),
     };
-    Ok(Job { limit: speaker.limit(), work: Box::new(work) })
+    Ok(Job { limit: speaker.limit(), work: Work::call(work) })
 }
 
 fn signal(name: &str) -> Result<i32, Failure> {

@@ -9,7 +9,7 @@ use super::super::answer::Answer;
 use super::super::args::{Args, wrong};
 use super::super::link::Line;
 use super::super::speaker::Speaker;
-use super::{Job, count, ended_of, ids, pattern, tasks_of};
+use super::{Job, Work, count, ended_of, ids, pattern, tasks_of};
 use crate::explain::Failure;
 
 /// How many tasks one call waits for at most; the session's list is as long.
@@ -47,7 +47,7 @@ pub(super) fn read(mut args: Args, speaker: &Speaker) -> Result<Job, Failure> {
         if ids.is_empty() { wait_for_session(line, any, until, limit) } else { wait_for(line, &ids, any, until, limit) }
     };
     // The daemon keeps the time; ours is only there in case it does not.
-    Ok(Job { limit: limit + Duration::from_secs(1), work: Box::new(work) })
+    Ok(Job { limit: limit + Duration::from_secs(1), work: Work::call(work) })
 }
 
 fn wait_for(line: &mut Line, ids: &[String], any: bool, until: Until, limit: Duration) -> Result<Answer, Failure> {
