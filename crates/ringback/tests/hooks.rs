@@ -269,6 +269,14 @@ fn an_idle_agent_is_woken_by_what_it_asked_to_be_told_of() {
 }
 
 #[test]
+fn a_kind_of_notice_that_there_is_not_is_refused_with_those_that_there_are() {
+    let world = World::new();
+    let said = world.start("claude-watch", &["--kind", "tool_resutl"], &stop("s1").to_string()).said();
+    assert!(said.code == Some(1) && said.err.contains("no kind of notice `tool_resutl`"), "{said:?}");
+    assert!(said.err.contains("tool_result, tool_progress, tool_match, tool_ready, tool_stalled"), "{said:?}");
+}
+
+#[test]
 fn one_process_watches_over_a_session_and_only_for_the_kinds_it_is_told() {
     let world = World::new();
     let gate = world.fifo();

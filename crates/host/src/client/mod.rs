@@ -77,7 +77,7 @@ impl Client {
 
     /// Reaches a daemon that runs already.
     pub fn open_existing(home: &Home, caller: Caller) -> Result<Self, ClientError> {
-        let stream = start::connect(home)?.ok_or_else(|| ClientError::NoDaemon { home: home.root().to_owned() })?;
+        let stream = start::connect(home)?.ok_or_else(|| start::nobody(home))?;
         let conn = Conn::new(stream);
         Ok(Self {
             home: home.clone(),

@@ -13,7 +13,7 @@ use ringback_sys::growth::FilesWatch;
 use ringback_sys::watch::{For, poll};
 
 use super::error::{ClientError, Holder};
-use super::silence::{answer_wait, silent};
+use super::silence::{answer_wait, is_stopped, silent};
 use crate::config::{Config, Confined};
 use crate::daemon::DaemonError;
 use crate::home::{Home, HomeError, SOCKET_NAME};
@@ -82,6 +82,14 @@ pub(super) fn connect(home: &Home) -> Result<Option<UnixStream>, ClientError> {
         Ok(stream) => Ok(Some(stream)),
         Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused) => Ok(None),
         Err(source) => Err(failed(source)),
+    }
+}
+
+/// Nobody listens: no daemon runs, or the one that has the home is stopped and cannot make its socket again.
+pub(super) fn nobody(home: &Home) -> ClientError {
+    match ringback_sys::lock::holder(&home.daemon_lock()).ok().flatten() {
+        Some(pid) if is_stopped(pid) => silent(pid, None),
+        _ => ClientError::NoDaemon { home: home.root().to_owned() },
     }
 }
 

@@ -17,8 +17,11 @@ use super::error::store_fault;
 use super::round::Act;
 use super::tell::{Say, Tell};
 use super::wait::{Until, Wait, What};
-use crate::store::{Ack, Found, Record};
+use crate::store::{Ack, Found, Page, Record};
 use crate::wire::{self, Call, Caller, Fault, PROTOCOL, Reply, Request, VERSION, refusal};
+
+/// Among how many of the newest tasks a name is looked for.
+const NAMES_LOOKED_AT: u32 = 200;
 
 impl Daemon {
     /// Carries out one call as far as deciding goes; the answer comes at the end of the round, or later.
@@ -99,11 +102,14 @@ impl Daemon {
     pub(super) fn resolve(&self, text: &str) -> Result<TaskId, Fault> {
         let list = Some("`ringback ps -a --all-sessions` lists all tasks".to_owned());
         let fault = |code: &str, message: String, hint| Fault { code: code.into(), message, hint };
-        let prefix = Prefix::parse(text)
-            .map_err(|bad| fault("bad_id", format!("{text:?} is not a task id: {bad}"), list.clone()))?;
+        let prefix = Prefix::parse(text).map_err(|bad| {
+            fault("bad_id", format!("{text:?} is not a task id: {bad}{}", self.of_name(text)), list.clone())
+        })?;
         match self.store.find(prefix).map_err(|error| store_fault(&error))? {
             Found::One(id) => Ok(id),
-            Found::Unknown => Err(fault("unknown_id", format!("no task has the id {text}"), list)),
+            Found::Unknown => {
+                Err(fault("unknown_id", format!("no task has the id {text}{}", self.of_name(text)), list))
+            }
             Found::Expired(id) => {
                 let hint = Some("removed tasks cannot be seen again; `ringback prune --help` says when they go".into());
                 Err(fault("expired_id", format!("task {id} has expired: it was removed"), hint))
@@ -114,6 +120,14 @@ impl Daemon {
                 Err(fault("ambiguous_id", format!("{text} is the beginning of several ids: {ids}"), hint))
             }
         }
+    }
+
+    /// The id that was meant by somebody who gave a name: of the newest task that has it.
+    fn of_name(&self, text: &str) -> String {
+        let newest = Page { session: None, ended: true, before: None, limit: NAMES_LOOKED_AT };
+        let rows = self.store.page(newest).unwrap_or_default();
+        let named = rows.iter().find(|row| row.asked.name.as_deref() == Some(text));
+        named.map(|row| format!("; the newest task named {text:?} is {}", row.id)).unwrap_or_default()
     }
 
     /// All of the tasks, or the first that is none; each once.

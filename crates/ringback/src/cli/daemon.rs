@@ -11,7 +11,7 @@ use ringback_host::wire::{Reply, Request, StatusObject};
 use serde_json::json;
 
 use super::door::{self, Door, caller};
-use super::{collect, deliver};
+use super::{collect, deliver, doctor};
 use crate::explain::{Done, EXIT_FAILED, Failure};
 use crate::render::json::document;
 use crate::render::{age, clean};
@@ -75,10 +75,15 @@ fn run(door: Door, background: bool) -> Done {
         let _unheard = writeln!(io::stdout(), "{word}").and_then(|()| io::stdout().flush());
     };
     let failure = match config {
-        Ok(config) => match ringback_host::daemon::run(&home, config, ready) {
-            Ok(()) => return Ok(0),
-            Err(error) => Failure::of("daemon", &error, error.hint()),
-        },
+        Ok(config) => {
+            if !background {
+                warn_of_sinks(door, &config);
+            }
+            match ringback_host::daemon::run(&home, config, ready) {
+                Ok(()) => return Ok(0),
+                Err(error) => Failure::of("daemon", &error, error.hint()),
+            }
+        }
         Err(error) => error.into(),
     };
     if background {
@@ -106,7 +111,15 @@ fn restart(door: Door) -> Done {
         Err(ClientError::NoDaemon { .. }) => drop(door::client(None)?),
         Err(error) => return Err(error.into()),
     }
+    warn_of_sinks(door, &Config::load()?);
     say(door, "running", "restarted; its tasks went on")
+}
+
+/// A daemon that has just read its config says what of it is in vain, if somebody is there to read it.
+fn warn_of_sinks(door: Door, config: &Config) {
+    if let Some(text) = doctor::undelivered(config) {
+        door.warn(&text, doctor::UNDELIVERED_HINT);
+    }
 }
 
 fn say(door: Door, state: &str, text: &str) -> Done {

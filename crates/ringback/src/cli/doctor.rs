@@ -12,7 +12,6 @@ use ringback_host::config::{Cgroup, Config, Confined};
 use ringback_host::home::Home;
 use ringback_host::limits::{held_by_cgroup, held_by_rlimit};
 use ringback_host::quantity::size_text;
-use ringback_host::sink::Sink;
 use ringback_host::wire::{Caller, Reply, Request, StatusObject, VERSION};
 use ringback_sys::cgroup::Cgroups;
 use ringback_sys::confine::own_is_confined;
@@ -28,6 +27,10 @@ use crate::render::count::count;
 use crate::render::held;
 use crate::render::json::document;
 use crate::render::style::Tone;
+
+/// What can be done about such a sink.
+pub(super) const UNDELIVERED_HINT: &str =
+    "build it so and `ringback daemon restart`, or take the sink out of the config";
 
 /// Below this, a full disk is near.
 const FREE_BYTES_LOW: u64 = 1 << 30;
@@ -130,10 +133,7 @@ fn session() -> Check {
 
 fn config() -> Check {
     match Config::load() {
-        Ok(ref config) if let Some((sink, lack)) = undelivered(config) => {
-            let text = format!("nothing can be delivered to the sink {}: {lack}", clean::short(&sink.name, 60));
-            Check::warn("config", text, "build it so and `ringback daemon restart`, or take the sink out of the config")
-        }
+        Ok(ref config) if let Some(text) = undelivered(config) => Check::warn("config", text, UNDELIVERED_HINT),
         Ok(_) => match Config::path() {
             Some(path) if path.exists() => Check::ok("config", path.to_string_lossy()),
             Some(path) => Check::ok("config", format!("none, defaults hold ({} would be read)", path.display())),
@@ -143,9 +143,10 @@ fn config() -> Check {
     }
 }
 
-/// The first sink that this build cannot deliver to.
-fn undelivered(config: &Config) -> Option<(&Sink, &'static str)> {
-    config.sinks.iter().find_map(|sink| sink.lack().map(|lack| (sink, lack)))
+/// What is said of the first sink that this build cannot deliver to.
+pub(super) fn undelivered(config: &Config) -> Option<String> {
+    let (sink, lack) = config.sinks.iter().find_map(|sink| sink.lack().map(|lack| (sink, lack)))?;
+    Some(format!("nothing can be delivered to the sink {}: {lack}", clean::short(&sink.name, 60)))
 }
 
 fn folder(home: &Home) -> Check {

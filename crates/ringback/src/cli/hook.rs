@@ -4,6 +4,7 @@ use std::io::{self, IsTerminal as _};
 use std::time::Duration;
 
 use clap::Args;
+use ringback_core::notice::Kind;
 
 use super::door::Door;
 use super::value;
@@ -47,6 +48,11 @@ impl Hook {
             let message = format!("there is no hook `{}`", clean::short(&self.which, 40));
             return Err(Failure::new("unknown_hook", message, Some(format!("it is one of {names}"))));
         };
+        if let Some(kind) = self.kind.iter().find(|kind| Kind::parse(kind).is_none()) {
+            let message = format!("there is no kind of notice `{}`", clean::short(kind, 40));
+            let hint = format!("it is one of {}", Kind::WORDS.join(", "));
+            return Err(Failure::new("unknown_kind", message, Some(hint)));
+        }
         if io::stdin().is_terminal() {
             let hint = Some("`ringback setup` installs hooks; an agent runs them".to_owned());
             return Err(Failure::new("no_event", "a hook reads an event from stdin, which is a terminal", hint));

@@ -78,6 +78,10 @@ pub(crate) struct Logs {
     /// Print what came in the last DURATION
     #[arg(long, value_name = "DURATION", value_parser = value::duration)]
     since: Option<Duration>,
+    /// Print nothing of what came in the last DURATION
+    #[arg(long, value_name = "DURATION", value_parser = value::duration,
+        conflicts_with_all = ["tail", "lines", "limit", "follow", "digest", "screen", "asciicast"])]
+    until: Option<Duration>,
     /// Print the lines that match
     #[arg(long, value_name = "REGEX", value_parser = ringback_host::pattern::of_line)]
     grep: Option<Regex>,
@@ -146,6 +150,12 @@ impl Logs {
         match output {
             None if door.json => door::document(&report(&task, &Part::default()))?,
             None => door.note("no output yet"),
+            Some(ref mut output) if self.until.is_some() => {
+                // A document is no longer for that.
+                let most = if door.json && !self.is_rendered(door) { JSON_BYTES } else { u64::MAX };
+                let limit = self.limit(output)?.map(|limit| limit.min(most));
+                return Self { limit, until: None, ..self }.perform(door);
+            }
             Some(mut output) if self.is_rendered(door) && !self.timestamps => {
                 self.print_rendered(door, &task, &mut output, choice)?;
             }
@@ -234,12 +244,15 @@ impl Logs {
     fn begin(&self, output: &mut Output) -> io::Result<u64> {
         match (self.offset, self.since) {
             (Some(offset), _) => Ok(offset),
-            (None, Some(age)) => {
-                let now = u64::try_from(Timestamp::now().as_millisecond()).unwrap_or(0);
-                output.offset_at(now.saturating_sub(millis(age)))
-            }
+            (None, Some(age)) => output.offset_at(ago(age)),
             (None, None) => Ok(0),
         }
+    }
+
+    /// How many bytes are printed at most.
+    fn limit(&self, output: &mut Output) -> io::Result<Option<u64>> {
+        let Some(age) = self.until else { return Ok(self.limit) };
+        Ok(Some(output.offset_at(ago(age))?.saturating_sub(self.begin(output)?)))
     }
 
     /// Where printing begins.
@@ -304,6 +317,11 @@ impl Logs {
 }
 
 /// What a person would see at its terminal now.
+/// The time so long ago, in milliseconds.
+fn ago(age: Duration) -> u64 {
+    u64::try_from(Timestamp::now().as_millisecond()).unwrap_or(0).saturating_sub(millis(age))
+}
+
 fn print_screen(door: Door, task: &TaskObject) -> Done {
     let Some(size) = task.pty else {
         let hint = format!("`ringback logs --rendered {}` shows what it has written", task.id);

@@ -13,6 +13,7 @@ mod diagnostics;
 mod doctor;
 pub(crate) mod door;
 mod doubt;
+mod env_file;
 mod follow;
 mod hold_back;
 mod hook;

@@ -15,6 +15,7 @@ use ringback_sys::signals::SignalFd;
 
 use super::door::{self, Door};
 use super::doubt::Doubt;
+use super::env_file::EnvFiles;
 use super::hold_back::HoldBack;
 use super::{attach, follow, value, wait};
 use crate::explain::{Done, Failure};
@@ -55,6 +56,8 @@ pub(crate) struct Run {
     /// Set a variable; NAME alone takes the value from here (can be repeated)
     #[arg(short, long, value_name = "NAME=VALUE", value_parser = value::pairs())]
     env: Vec<(OsString, OsString)>,
+    #[command(flatten)]
+    env_files: EnvFiles,
     /// Take a variable away (can be repeated)
     #[arg(long, value_name = "NAME", value_parser = value::names())]
     env_remove: Vec<OsString>,
@@ -257,7 +260,7 @@ impl Run {
         let capture = Capture {
             env_mode,
             env_remove: self.env_remove.clone(),
-            env: self.env.clone(),
+            env: self.env_files.with(&self.env)?,
             cwd: self.cwd.clone(),
             umask: Some(umask),
         };

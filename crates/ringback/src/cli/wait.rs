@@ -5,6 +5,7 @@ use std::os::fd::AsFd as _;
 use std::time::Duration;
 
 use clap::Args;
+use ringback_core::spec::Lease;
 use ringback_host::client::Client;
 use ringback_host::quantity::millis;
 use ringback_host::wire::{Reply, Request, TaskObject, Until};
@@ -28,6 +29,8 @@ const LIVE_LIMIT: u32 = 1000;
 ///
 /// With --ready or --match the exit code is 0 once a running task has come that far. A task that ended without is a
 /// failure, whatever it returned.
+///
+/// Without ids, services are not among the tasks whose end is waited for: they run until the session ends.
 #[derive(Debug, Args)]
 pub(crate) struct Wait {
     /// Ids or unique prefixes; with --any or --all and none, the live tasks of the session
@@ -64,7 +67,7 @@ impl Wait {
             (false, false) => Until::End,
         };
         let timeout_ms = self.timeout.map(millis);
-        let ids = if self.ids.is_empty() { live(&mut client)? } else { self.ids.clone() };
+        let ids = if self.ids.is_empty() { live(&mut client, until)? } else { self.ids.clone() };
         let request = Request::Wait { ids: ids.clone(), any: self.any, timeout_ms, until };
         let bar = one_bar(door, &mut client, &ids);
         let mut found = match ids.as_slice() {
@@ -83,7 +86,7 @@ impl Wait {
         } else {
             door::out_lines(found.list.iter().map(|task| render::line(task, door::style())))?;
             if ids.is_empty() {
-                door.note("nothing to wait for: the session has no live task");
+                door.note("nothing to wait for: the session has no live task, or services alone");
             }
             if found.timed_out {
                 door.note("the wait timed out; what is running runs on");
@@ -123,11 +126,12 @@ pub(super) fn until_end(door: Door, mut client: Client, task: &TaskObject, inter
     Ok(exit_code(&found))
 }
 
-/// The live tasks of the caller's session.
-fn live(client: &mut Client) -> Result<Vec<String>, Failure> {
+/// The live tasks of the caller's session. A service has no end to wait for, but it may become ready.
+fn live(client: &mut Client, until: Until) -> Result<Vec<String>, Failure> {
     let session = Some(client.caller().session.clone());
     let list = Request::List { session, ended: false, before: None, limit: LIVE_LIMIT };
-    Ok(tasks(client.call(list)?)?.list.into_iter().map(|task| task.id).collect())
+    let counts = |task: &TaskObject| until != Until::End || task.lease != Lease::Service.word();
+    Ok(tasks(client.call(list)?)?.list.into_iter().filter(counts).map(|task| task.id).collect())
 }
 
 /// A line on the terminal for one task; several have no common measure.

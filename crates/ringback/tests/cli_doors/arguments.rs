@@ -190,3 +190,30 @@ fn a_folder_has_one_name_in_every_answer() {
     let task = home.say(&["show", "--json", &missing]).json();
     assert_eq!((&task["reason"], &task["cwd"]), (&json!("cwd_missing"), &json!(home.path("link/none"))));
 }
+
+#[test]
+fn variables_come_from_a_file_as_docker_reads_it() {
+    let home = Home::new();
+    let file = home.path("vars");
+    std::fs::write(&file, "# comment\nA=from file\nB=1\nNOT_SET_ANYWHERE\nHERE\n").unwrap();
+    let file = file.to_str().unwrap();
+    let run = [
+        "run",
+        "--wait",
+        "-q",
+        "--env-file",
+        file,
+        "-e",
+        "B=2",
+        "-c",
+        "echo \"$A|$B|$HERE|${NOT_SET_ANYWHERE-unset}\"",
+    ];
+    let out = home.client(&run).env("HERE", "h").output().unwrap();
+    let id = String::from_utf8(out.stdout).unwrap();
+    assert_eq!(home.say(&["logs", id.trim()]).out, "from file|2|h|unset\n");
+    std::fs::write(home.path("vars"), "A=1\nexport B=2\n").unwrap();
+    let wrong = home.say(&["run", "--env-file", file, "true"]);
+    assert!(wrong.code == Some(125) && wrong.err.contains("line 2 of "), "{wrong:?}");
+    let none = home.say(&["run", "--env-file", "/no/such/file", "true"]);
+    assert!(none.code == Some(125) && none.err.contains("hint: pass --env-file a file"), "{none:?}");
+}

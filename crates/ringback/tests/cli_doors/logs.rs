@@ -97,3 +97,13 @@ fn a_reader_that_leaves_ends_it_quietly() {
     let output = client.wait_with_output().unwrap();
     assert_eq!((output.status.code(), output.stderr.as_slice()), (Some(141), &b""[..]));
 }
+
+#[test]
+fn what_came_of_late_can_be_left_out() {
+    let home = Home::new();
+    let id = home.ended(&["-c", "echo first"]);
+    assert_eq!(home.say(&["logs", &id, "--until", "1h"]).out, "");
+    assert_eq!(home.say(&["logs", &id, "--since", "1h", "--until", "0s"]).out, "first\n");
+    assert_eq!(home.say(&["logs", &id, "--until", "1h", "--json"]).json()["text"], "");
+    assert_eq!(home.say(&["logs", &id, "--until", "1h", "-f"]).code, Some(2));
+}

@@ -66,6 +66,9 @@ fn an_address_that_this_build_cannot_reach_is_told_at_once() {
     assert!(troubles.contains("cannot deliver to sink far: this ringback was built without https"), "{troubles}");
     let doctor = home.say(&["doctor"]).out;
     assert!(doctor.contains("sink far: this ringback was built without https (`cargo install --locked"), "{doctor}");
+    let restart = home.say(&["daemon", "restart"]);
+    let warning = "warning: nothing can be delivered to the sink far: this ringback was built without https";
+    assert!(restart.code == Some(0) && restart.err.contains(warning), "{restart:?}");
 }
 
 #[test]

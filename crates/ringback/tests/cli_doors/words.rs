@@ -251,3 +251,52 @@ fn a_wait_for_all_is_for_what_lives_in_the_session() {
     assert_eq!((said.code, &said.json()["tasks"][0]["id"]), (Some(4), &id.as_str().into()));
     assert_eq!(said.json()["tasks"].as_array().unwrap().len(), 1, "another session's task is not waited for");
 }
+
+#[test]
+fn a_wait_without_ids_is_not_for_the_end_of_a_service() {
+    let home = Home::new();
+    let service = home.run(&["--lease", "service", "--", "sleep", "1000"]);
+    let said = home.say(&["wait", "--all", "--timeout", "100s"]);
+    assert!(said.code == Some(0) && said.out.is_empty() && said.err.contains("services alone"), "{said:?}");
+    let named = home.say(&["wait", "--timeout", "0s", &service]);
+    assert_eq!(named.code, Some(124), "one that is named is waited for: {named:?}");
+}
+
+#[test]
+fn tasks_are_listed_by_their_state() {
+    let home = Home::new();
+    let good = home.ended(&["--", "true"]);
+    let bad = home.ended(&["--", "false"]);
+    let missing = home.ended(&["--", "/no/such/program"]);
+    let runs = home.run(&["--", "sleep", "1000"]);
+    let listed = |args: &[&str]| {
+        let out = home.say(&[&["ps", "-q"], args].concat()).out;
+        out.lines().map(str::to_owned).collect::<Vec<_>>()
+    };
+    // It may not have begun yet.
+    assert_eq!(listed(&["--state", "running", "--state", "queued"]), [runs.as_str()]);
+    assert_eq!(listed(&["--state", "exited"]), [bad.as_str(), &good]);
+    assert_eq!(listed(&["--state", "failed"]), [missing.as_str(), &bad]);
+    assert_eq!(listed(&["--state", "ended"]), [missing.as_str(), &bad, &good]);
+    assert_eq!(listed(&["--state", "start_failed"]), [missing.as_str()]);
+    assert_eq!(listed(&["--state", "running", "-s", "another"]), [""; 0]);
+    // A page of them, and where it goes on.
+    let page = home.say(&["ps", "--state", "failed", "--limit", "1", "--json"]).json();
+    assert_eq!(page["tasks"][0]["id"], missing.as_str(), "{page:#}");
+    let next = page["next"].to_string();
+    assert_eq!(listed(&["-a", "--state", "failed", "--limit", "1", "--before", &next]), [bad.as_str()]);
+    let wrong = home.say(&["ps", "--state", "dead"]);
+    assert!(wrong.code == Some(2) && wrong.err.contains("queued, running, ended, failed"), "{wrong:?}");
+}
+
+#[test]
+fn who_gives_a_name_for_an_id_is_told_the_id() {
+    let home = Home::new();
+    home.ended(&["-n", "build", "--", "true"]);
+    let newest = home.ended(&["-n", "build", "--", "true"]);
+    for args in [&["show", "build"][..], &["logs", "build"], &["kill", "build"], &["wait", "build"]] {
+        let said = home.say(args);
+        assert!(said.code == Some(125) && said.err.contains(&format!("named \"build\" is {newest}")), "{said:?}");
+    }
+    assert!(!home.say(&["show", "zzzz"]).err.contains("named"));
+}

@@ -70,6 +70,26 @@ fn a_daemon_that_is_stopped_is_named_with_the_way_to_let_it_go_on() {
 }
 
 #[test]
+fn a_daemon_that_is_stopped_is_named_also_when_its_socket_is_gone() {
+    let world = World::new();
+    world.run(&["--", "true"]);
+    let daemon = world.daemon().expect("a daemon");
+    machine::stop(daemon);
+    fs::remove_file(world.home().join("daemon.sock")).unwrap();
+    for act in ["status", "stop", "restart"] {
+        let said = impatient(&world, &["daemon", act]);
+        let pid = daemon.as_raw_nonzero();
+        let wanted = format!("the daemon (pid {pid}) does not answer: it is stopped (state T)");
+        assert!(said.code == Some(125) && said.err.contains(&wanted), "{act}: {said:?}");
+        assert!(said.err.contains(&format!("`kill -CONT {pid}`")), "{act}: {said:?}");
+    }
+    machine::go_on(daemon);
+    machine::until("it has made its socket again", || {
+        world.client(&["daemon", "status"]).output().unwrap().status.success()
+    });
+}
+
+#[test]
 fn a_daemon_that_is_stopped_in_the_middle_of_a_long_wait_is_named_too() {
     let world = World::new();
     let id = world.run(&["--pty", "--", "sleep", "8404"]);
