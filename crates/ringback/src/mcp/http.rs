@@ -17,6 +17,7 @@ use http_body_util::combinators::BoxBody;
 use http_body_util::{BodyExt as _, Full, LengthLimitError, Limited};
 use hyper::body::{Body, Bytes, Frame, Incoming, SizeHint};
 use hyper::header::{AUTHORIZATION, CONNECTION, CONTENT_TYPE, HOST, HeaderMap, HeaderValue, ORIGIN};
+use hyper::http::request::Parts;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper::{Method, Request, Response, StatusCode};
@@ -30,6 +31,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Notify, Semaphore};
 use tokio::time::timeout;
 
+use super::batch;
 use super::heard::Exchange;
 use super::message::{self, Refusal};
 use super::peer::{Measure, Peer};
@@ -52,8 +54,8 @@ const HEADERS_WAIT: Duration = Duration::from_secs(10);
 /// that others give theirs back is told to nobody.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
-type Service = StreamableHttpService<Arc<Server>, LocalSessionManager>;
-type Answered = BoxBody<Bytes, Infallible>;
+pub(super) type Service = StreamableHttpService<Arc<Server>, LocalSessionManager>;
+pub(super) type Answered = BoxBody<Bytes, Infallible>;
 
 /// An address to listen at, and who may come in.
 pub(super) struct Door {
@@ -190,9 +192,13 @@ impl Gate {
             refusal(StatusCode::NOT_FOUND, "the path is /mcp")
         } else {
             match read(request).await {
-                Ok(mut request) => {
+                Ok(Posted::One(mut request)) => {
                     request.extensions_mut().insert(Arc::clone(&exchange));
                     self.service.handle(request).await
+                }
+                Ok(Posted::List(mut parts, list)) => {
+                    parts.extensions.insert(Arc::clone(&exchange));
+                    batch::answer(&self.service, &parts, list).await
                 }
                 Err(response) => response,
             }
@@ -254,8 +260,17 @@ impl Body for Watched {
     }
 }
 
-/// The request with its body, if that is a message. (rmcp answers one that is none in words of its own.)
-async fn read(request: Request<Incoming>) -> Result<Request<Full<Bytes>>, Response<Answered>> {
+/// What has been posted.
+enum Posted {
+    /// One message, or a request without one.
+    One(Request<Full<Bytes>>),
+    /// Several.
+    List(Parts, Vec<message::Read>),
+}
+
+/// The request with its body, if that is a message, or a list where there may be one. (rmcp answers what is none in words of its
+/// own.)
+async fn read(request: Request<Incoming>) -> Result<Posted, Response<Answered>> {
     let (mut parts, body) = request.into_parts();
     let body = match Limited::new(body, BODY_BYTES_MAX).collect().await {
         Ok(body) => body.to_bytes(),
@@ -266,13 +281,19 @@ async fn read(request: Request<Incoming>) -> Result<Request<Full<Bytes>>, Respon
     };
     let is_json = |kind: &HeaderValue| kind.as_bytes().to_ascii_lowercase().starts_with(b"application/json");
     if parts.method == Method::POST && parts.headers.get(CONTENT_TYPE).is_some_and(is_json) {
+        if message::is_list(&body) && batch::knows_lists(&parts.headers) {
+            return match message::check_list(&body) {
+                Ok(()) => Ok(Posted::List(parts, message::read_list(&body))),
+                Err(why) => Err(no_message(StatusCode::BAD_REQUEST, &why)),
+            };
+        }
         let read = message::read(&body).and_then(|read| read.ok_or_else(Refusal::misunderstood));
         let message = read.map_err(|why| no_message(StatusCode::BAD_REQUEST, &why))?;
         if let Some(rounded) = message::noted(&message) {
             parts.extensions.insert(rounded);
         }
     }
-    Ok(Request::from_parts(parts, Full::new(body)))
+    Ok(Posted::One(Request::from_parts(parts, Full::new(body))))
 }
 
 /// A refusal in the words of JSON-RPC.

@@ -2,6 +2,8 @@
 //!
 //! rmcp passes over what is no JSON, and whoever sent it waits.
 
+#[cfg(feature = "mcp-http")]
+use rmcp::model::RequestId;
 use rmcp::model::{CallToolRequest, ClientJsonRpcMessage, ClientRequest, ErrorCode, JsonRpcMessage, JsonRpcRequest};
 use serde::Deserialize as _;
 use serde::de::IgnoredAny;
@@ -48,6 +50,13 @@ impl Refusal {
         Self::invalid(&format!("a message has at most {most} bytes"))
     }
 
+    /// A request that has to come alone.
+    #[cfg(feature = "mcp-http")]
+    pub(super) fn in_list(method: &str, id: &RequestId) -> Self {
+        let id = serde_json::to_value(id).unwrap_or_default();
+        Self { id, ..Self::invalid(&format!("{method} comes alone, in no list")) }
+    }
+
     /// A notification that nobody understands, where even that has to be said.
     #[cfg(feature = "mcp-http")]
     pub(super) fn misunderstood() -> Self {
@@ -65,7 +74,7 @@ pub(super) fn read(text: &[u8]) -> Read {
     let text = text.strip_prefix(BYTE_ORDER_MARK).unwrap_or(text);
     if is_list(text) {
         count(text)?;
-        return Err(Refusal::invalid("messages come one by one: only 2025-03-26 knows lists of them, over stdio"));
+        return Err(Refusal::invalid("messages come one by one: only 2025-03-26 knows lists of them"));
     }
     if let Some(mut message) = read_call(text) {
         note_rounded(&mut message, text);
@@ -101,14 +110,19 @@ pub(super) fn is_list(text: &[u8]) -> bool {
     text.trim_ascii_start().starts_with(b"[")
 }
 
-/// Reads a list of messages, as 2025-03-26 had it.
-pub(super) fn read_list(text: &[u8]) -> Vec<Read> {
-    let read = || match count(text)? {
+/// Whether a text is a list that can be answered message by message.
+pub(super) fn check_list(text: &[u8]) -> Result<(), Refusal> {
+    match count(text)? {
         0 => Err(Refusal::invalid("the list of messages is empty")),
         LIST_MAX.. => Err(Refusal::invalid(&format!("a list has less than {LIST_MAX} messages"))),
-        _ => serde_json::from_slice::<Vec<Value>>(text).map_err(|error| Refusal::not_json(&error)),
-    };
-    let values = match read() {
+        _ => Ok(()),
+    }
+}
+
+/// Reads a list of messages, as 2025-03-26 had it.
+pub(super) fn read_list(text: &[u8]) -> Vec<Read> {
+    let read = || serde_json::from_slice::<Vec<Value>>(text).map_err(|error| Refusal::not_json(&error));
+    let values = match check_list(text).and_then(|()| read()) {
         Ok(values) => values,
         Err(refusal) => return vec![Err(refusal)],
     };

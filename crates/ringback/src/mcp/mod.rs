@@ -6,6 +6,8 @@
 mod alive;
 mod answer;
 mod args;
+#[cfg(feature = "mcp-http")]
+mod batch;
 mod bell;
 mod courier;
 mod excerpt;

@@ -84,6 +84,12 @@ impl Server {
 
     /// Status and body of one request with these headers besides the usual ones.
     fn post(&self, path: &str, headers: &[(&str, &str)], body: &str) -> (u16, String) {
+        let (head, body) = self.post_whole(path, headers, body);
+        (head.split(' ').nth(1).unwrap().parse().unwrap(), body)
+    }
+
+    /// Head and body.
+    fn post_whole(&self, path: &str, headers: &[(&str, &str)], body: &str) -> (String, String) {
         let mut stream = TcpStream::connect(&self.address).unwrap();
         let has = |name: &str| headers.iter().any(|(other, _)| other.eq_ignore_ascii_case(name));
         let mut text = format!("POST {path} HTTP/1.1\r\nConnection: close\r\nContent-Length: {}\r\n", body.len());
@@ -95,8 +101,8 @@ impl Server {
         stream.write_all(format!("{text}\r\n{body}").as_bytes()).unwrap();
         let mut answer = String::new();
         stream.read_to_string(&mut answer).unwrap();
-        let status = answer.split(' ').nth(1).unwrap().parse().unwrap();
-        (status, answer.split_once("\r\n\r\n").unwrap().1.to_owned())
+        let (head, body) = answer.split_once("\r\n\r\n").unwrap();
+        (head.to_owned(), body.to_owned())
     }
 
     /// A modern call of a tool.
@@ -242,16 +248,50 @@ fn who_allows_confined_callers_in_the_config_has_them_served_over_http() {
 }
 
 #[test]
+fn a_list_of_messages_is_answered_with_a_list_where_the_version_knows_them() {
+    let home = Home::new();
+    let server = Server::start(&home);
+    let hello = json!({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": {
+        "protocolVersion": "2025-03-26", "capabilities": {}, "clientInfo": {"name": "old", "version": "1"},
+    }});
+    let (head, _) = server.post_whole("/mcp", &[], &hello.to_string());
+    let session = head
+        .lines()
+        .find_map(|line| line.split_once(": ").filter(|(name, _)| name.eq_ignore_ascii_case("mcp-session-id")));
+    let session = [("Mcp-Session-Id", session.unwrap_or_else(|| panic!("{head}")).1)];
+    let post = |list: &Value| server.post("/mcp", &session, &list.to_string());
+    let note = json!({"jsonrpc": "2.0", "method": "notifications/initialized"});
+    assert_eq!(post(&json!([note])), (202, String::new()));
+    let call = json!({"name": "run", "arguments": {"command": "echo one", "wait_ms": 20_000}});
+    let list = json!([
+        {"jsonrpc": "2.0", "id": 1, "method": "ping"},
+        {"jsonrpc": "2.0", "id": "two", "method": "tools/call", "params": call},
+        5,
+        hello,
+    ]);
+    let (status, answer) = post(&list);
+    let answers: Vec<Value> = serde_json::from_str(&answer).unwrap_or_else(|_| panic!("{status} {answer}"));
+    let of = |id: Value| answers.iter().find(|answer| answer["id"] == id).unwrap_or_else(|| panic!("{id}: {answer}"));
+    assert_eq!((status, answers.len()), (200, 4), "{answer}");
+    assert_eq!(of(json!(1))["result"], json!({}));
+    assert_eq!(of(json!("two"))["result"]["structuredContent"]["tail"], "| one");
+    assert_eq!(of(Value::Null)["error"]["code"], -32600);
+    assert!(of(json!(0))["error"]["message"].as_str().unwrap().contains("comes alone"));
+    let (status, answer) = server.post("/mcp", &[("Mcp-Session-Id", "of nobody")], &list.to_string());
+    assert_eq!(status, 404, "{answer}");
+}
+
+#[test]
 fn what_is_no_message_is_refused_in_the_words_of_json_rpc() {
     let home = Home::new();
     let server = Server::start(&home);
     let long = "x".repeat((16 << 20) + 1);
-    let list = "[{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"ping\"}]";
     for (body, status, code) in [
         ("not json", 400, -32700),
         ("{\"jsonrpc\":\"2.0\",\"id\":1,\"meth", 400, -32700),
         ("", 400, -32700),
-        (list, 400, -32600),
+        ("[]", 400, -32600),
+        ("[1,", 400, -32700),
         ("{\"jsonrpc\":\"2.0\",\"id\":1.5,\"method\":\"ping\"}", 400, -32600),
         (&long, 413, -32600),
     ] {
@@ -259,6 +299,10 @@ fn what_is_no_message_is_refused_in_the_words_of_json_rpc() {
         let answer: Value = serde_json::from_str(&answer).unwrap_or_else(|_| panic!("{body:.40}: {said} {answer}"));
         assert_eq!((said, &answer["error"]["code"], &answer["id"]), (status, &json!(code), &Value::Null), "{body:.40}");
     }
+    // Only the oldest version but one has lists, and no later one names itself as it.
+    let list = "[{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"ping\"}]";
+    let (status, answer) = server.post("/mcp", &[("MCP-Protocol-Version", "2025-06-18")], list);
+    assert!(status == 400 && answer.contains("only 2025-03-26 knows lists"), "{status} {answer}");
     let told = server.call("run", &json!({"command": "x".repeat(10_000_000)}));
     let verdict = told["structuredContent"]["verdict"].as_str().unwrap();
     assert!(told["isError"] == true && verdict.contains("10000000 bytes"), "{verdict:.200}");
