@@ -75,7 +75,7 @@ const SYNONYMS: [(&str, &str); 64] = [
     ("version", "--version"),
 ];
 /// Options that other programs have on the same verb, and how it is done here.
-const HABITS: [(&str, &[&str], &str); 10] = [
+const HABITS: [(&str, &[&str], &str); 9] = [
     (
         "run",
         &["-i", "-t", "--tty", "--interactive"],
@@ -100,11 +100,6 @@ const HABITS: [(&str, &[&str], &str); 10] = [
         "limits are one option: ringback run --limit mem=2GiB,pids=200,cpu=150% -- PROGRAM",
     ),
     ("logs", &["-t"], "the time before each line: ringback logs --timestamps ID"),
-    (
-        "logs",
-        &["--until"],
-        "there is no end to give; --since says where to begin, and ringback logs --timestamps ID when each line came",
-    ),
     ("wait", &["-n"], "the first of the live tasks that ends: ringback wait --any"),
 ];
 /// How many letters a mistyped verb may differ by.
