@@ -5,6 +5,8 @@
 //! `-C target-feature=+crt-static`, but only together with `--target`, because compiler plugins cannot be built that
 //! way; a plain `cargo build` must do. So the linker is led to the archives instead: a folder that is searched first
 //! holds a script per C library, and each script names the archive (GNU ld, "Implicit linker scripts").
+//!
+//! What is asked most often does not even wait for the C library: a static program starts with the front.
 
 use std::env;
 use std::fs;
@@ -35,6 +37,10 @@ fn main() {
         println!("cargo:rustc-link-arg-bins=-L{}", out.join("static").display());
         println!("cargo:rustc-link-arg-bins=-static");
         println!("cargo:rustc-link-arg-bins=-no-pie");
+        if ["x86_64-", "aarch64-"].iter().any(|machine| target.starts_with(machine)) {
+            // Before the C library: `entry.rs` of ringback-sys.
+            println!("cargo:rustc-link-arg-bins=-Wl,-e,ringback_start");
+        }
     }
 }
 

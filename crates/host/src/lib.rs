@@ -10,5 +10,6 @@ pub mod mask;
 pub mod pattern;
 pub mod quantity;
 pub mod sink;
+pub mod spoken;
 pub mod store;
 pub mod wire;

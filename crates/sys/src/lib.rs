@@ -17,6 +17,9 @@ pub mod lock;
 pub mod task_files;
 pub mod watch;
 
+#[cfg(all(test, any(target_arch = "x86_64", target_arch = "aarch64")))]
+#[expect(dead_code, reason = "it runs in bytes of its own; here its parts are tested")]
+mod front;
 pub mod image;
 #[cfg(target_os = "linux")]
 pub mod keeper;
@@ -25,6 +28,7 @@ mod raw;
 
 pub mod birth;
 pub mod cgroup;
+pub mod entry;
 pub mod launch;
 pub mod process;
 pub mod sandbox;

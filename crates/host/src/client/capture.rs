@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use ringback_core::secret::looks_secret;
 use serde_bytes::ByteBuf;
 
-use crate::wire::{Command, RunRequest};
+use crate::wire::{Command, RunRequest, Spoken};
 
 /// What becomes of the caller's environment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
@@ -58,6 +58,19 @@ impl Capture {
         })
     }
 
+    /// The request for `command` with what a command line that came from elsewhere brought along: nothing is looked up here.
+    pub fn request_of(&self, spoken: &Spoken, command: Command) -> RunRequest {
+        RunRequest {
+            command,
+            cwd: spoken.cwd.clone(),
+            env: self.environment(variables(&spoken.env)),
+            umask: spoken.umask,
+            nice: spoken.nice,
+            limits: spoken.limits.clone(),
+            ..RunRequest::default()
+        }
+    }
+
     /// As the kernel calls it, however it was spelled; one that is missing keeps its spelling, and the task will say so.
     fn cwd(&self) -> io::Result<PathBuf> {
         let asked = match &self.cwd {
@@ -89,6 +102,16 @@ impl Capture {
         }
         all
     }
+}
+
+/// The variables of an environment whose entries have a NUL between, as the standard library finds them: what has no `=` behind its
+/// first character is none.
+pub fn variables(environment: &[u8]) -> impl Iterator<Item = (OsString, OsString)> {
+    environment.split(|byte| *byte == 0).filter_map(|entry| {
+        let at = 1 + entry.get(1..)?.iter().position(|byte| *byte == b'=')?;
+        let part = |bytes: &[u8]| OsStr::from_bytes(bytes).to_owned();
+        Some((part(&entry[..at]), part(&entry[at + 1..])))
+    })
 }
 
 fn pair(name: &OsStr, value: &OsStr) -> ByteBuf {

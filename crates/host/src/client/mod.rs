@@ -10,13 +10,15 @@ pub mod output;
 mod reach;
 mod request;
 mod silence;
+mod spoken;
 mod start;
 
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time::{Duration, Instant};
 
-pub use capture::{Capture, EnvMode, own_umask};
+pub use capture::{Capture, EnvMode, own_umask, variables};
 pub use error::ClientError;
+pub use spoken::Said;
 pub use start::Launcher;
 
 use conn::{Broken, Conn};

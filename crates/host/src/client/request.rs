@@ -30,7 +30,7 @@ pub(super) fn own_wait(request: &Request) -> Option<Duration> {
 
 /// Whether this begins a task, which has to run where its client is.
 pub(super) fn starts_task(request: &Request) -> bool {
-    matches!(request, Request::Run(_) | Request::Retry { .. })
+    matches!(request, Request::Run(_) | Request::Spoken(_) | Request::Retry { .. })
 }
 
 /// The verb of a request that is asked once only; nothing if asking twice does the same as asking once.
@@ -52,7 +52,7 @@ pub(super) fn asked_once(request: &Request) -> Option<&'static str> {
         | Request::Sessions
         | Request::Report { .. }
         | Request::Status => None,
-        Request::Run(_) => Some("run"),
+        Request::Run(_) | Request::Spoken(_) => Some("run"),
         Request::Retry { .. } => Some("retry"),
         Request::Signal { .. } => Some("kill --signal"),
         Request::Send { .. } => Some("send"),

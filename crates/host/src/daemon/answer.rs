@@ -22,7 +22,8 @@ impl Daemon {
         let Tell { to, say } = tell;
         let reply = match say {
             Say::Reply(reply) | Say::Changed(reply) => Ok(reply),
-            Say::Begun { id, inbox_empty } => self.task_reply(id, Detail::Brief, false, inbox_empty),
+            Say::Begun { id, inbox_empty, say: None } => self.task_reply(id, Detail::Brief, false, inbox_empty),
+            Say::Begun { id, say: Some(say), .. } => self.said_reply(id, &say),
             Say::Task { id, existing } => self.task_reply(id, Detail::Full, existing, false),
             Say::Tasks { ids, timed_out, faults } => self.tasks_reply(&ids, timed_out, faults),
             Say::Read(request) => self.read(&request),

@@ -27,6 +27,10 @@ impl Daemon {
     /// Carries out one call as far as deciding goes; the answer comes at the end of the round, or later.
     pub(super) fn ask(&mut self, to: Token, call: Call) {
         let refused = refuse_stranger(&call);
+        if matches!(call.request, Request::Spoken(_)) && call.version != VERSION {
+            // Its words may mean something else to us.
+            return self.say(to, Say::Reply(refused.map_or_else(Reply::Fault, |()| Reply::OldWay)));
+        }
         let Call { caller, request, .. } = call;
         if let Err(fault) = refused.and_then(|()| self.ask_one(to, &caller, request)) {
             self.say(to, Say::Reply(Reply::Fault(fault)));
@@ -35,7 +39,8 @@ impl Daemon {
 
     fn ask_one(&mut self, to: Token, caller: &Caller, request: Request) -> Result<(), Fault> {
         match request {
-            Request::Run(run) => self.ask_run(to, caller, *run),
+            Request::Run(run) => self.ask_run(to, caller, *run, None),
+            Request::Spoken(spoken) => self.ask_spoken(to, &spoken),
             Request::Retry { id } => self.ask_retry(to, caller, &id),
             Request::Kill { ids, session, grace_ms } => self.ask_kill(to, caller, &ids, session, grace_ms),
             Request::Signal { ids, signal } => self.ask_signal(to, &ids, signal),

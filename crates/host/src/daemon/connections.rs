@@ -40,6 +40,8 @@ pub(super) struct Conn {
     output: Vec<u8>,
     /// It waits for an answer; what it sends meanwhile is read afterwards.
     pub waiting: bool,
+    /// It was seen to be where the daemon is, and the daemon where it is: neither is in a sandbox that the other is not in.
+    pub is_alike: bool,
     /// It is to be let go once its answer is written out.
     pub closing: bool,
     /// Something may be in the socket for which no further event will come.
@@ -203,7 +205,8 @@ fn unsaid() -> Fault {
 impl Conn {
     fn new(stream: UnixStream) -> Self {
         let (input, output) = (Vec::new(), Vec::new());
-        Self { stream, input, output, waiting: false, closing: false, unread: false, granted: None }
+        let (waiting, is_alike, closing, unread) = (false, false, false, false);
+        Self { stream, input, output, waiting, is_alike, closing, unread, granted: None }
     }
 
     /// Whether something it sent has not been read yet.

@@ -38,6 +38,7 @@ mod sessions;
 mod sight;
 mod sighted;
 mod space;
+mod spoken;
 mod start;
 mod stdin;
 mod sweep;
@@ -67,6 +68,7 @@ use ringback_sys::signals::SignalFd;
 
 use crate::config::Config;
 use crate::home::Home;
+use crate::spoken::Reader;
 use crate::store::Store;
 use blank::Blank;
 use changes::Changes;
@@ -108,6 +110,8 @@ struct Daemon {
     signals: SignalFd,
     connections: Connections,
     own: Confinement,
+    /// Reads command lines.
+    reader: Reader,
     waits: Waits,
     /// Running tasks that are to be spoken of before they end.
     watches: Watches,

@@ -19,6 +19,7 @@ use super::live::Live;
 use super::pattern::Patterns;
 use super::tell::{Say, Tell};
 use crate::home::Home;
+use crate::spoken::Saying;
 use crate::store::{Asked, Row, StoredCommand, StoredWatch};
 use crate::wire::{Caller, Command, Fault, RunRequest};
 
@@ -45,10 +46,16 @@ struct Wanted {
 
 impl Daemon {
     /// Somebody asks for a task.
-    pub(super) fn ask_run(&mut self, to: Token, caller: &Caller, run: RunRequest) -> Result<(), Fault> {
+    pub(super) fn ask_run(
+        &mut self,
+        to: Token,
+        caller: &Caller,
+        run: RunRequest,
+        say: Option<Saying>,
+    ) -> Result<(), Fault> {
         let session = if run.session.is_empty() { caller.session.clone() } else { run.session.clone() };
         let wanted = self.read_run(run, session)?;
-        self.begin(to, &caller.by, wanted)
+        self.begin(to, &caller.by, wanted, say)
     }
 
     /// Somebody asks for an ended task once more.
@@ -74,10 +81,10 @@ impl Daemon {
             fault("not_readable", format!("cannot read what {id} was: {error}"), "run the command anew".into())
         })?;
         let lease = Lease::parse(&row.lease).unwrap_or_default();
-        self.begin(to, &caller.by, Wanted { session: caller.session.clone(), lease, asked: row.asked, private })
+        self.begin(to, &caller.by, Wanted { session: caller.session.clone(), lease, asked: row.asked, private }, None)
     }
 
-    fn begin(&mut self, to: Token, by: &str, wanted: Wanted) -> Result<(), Fault> {
+    fn begin(&mut self, to: Token, by: &str, wanted: Wanted, say: Option<Saying>) -> Result<(), Fault> {
         let Wanted { session, lease, asked, private } = wanted;
         check_session(&session)?;
         if self.board.waiting() >= QUEUED_MAX {
@@ -111,7 +118,7 @@ impl Daemon {
         }
         let effects = self.board.ask(id, ask, by);
         let say = match Self::same_key(&effects) {
-            None => Say::Begun { id, inbox_empty },
+            None => Say::Begun { id, inbox_empty, say },
             Some((existing, None)) => Say::Task { id: existing, existing: true },
             Some((existing, Some(key))) => {
                 return Err(fault(

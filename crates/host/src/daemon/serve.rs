@@ -69,24 +69,30 @@ impl Daemon {
 
     fn accept(&mut self, mut stream: UnixStream) {
         let token = self.token(Source::Client);
-        let refused = self.refusal(&stream);
+        let (refused, is_alike) = match self.judge(&stream) {
+            Ok(is_alike) => (None, is_alike),
+            Err(fault) => (Some(fault), false),
+        };
         let interest = Interest::READABLE | Interest::WRITABLE;
         if let Err(error) = self.poll.registry().register(&mut stream, token, interest) {
             self.sources.remove(&token);
             return self.troubles.note("watch a client", &error);
         }
         self.connections.add(token, stream);
-        if let Some((fault, conn)) = refused.zip(self.connections.get(token)) {
-            return conn.refuse(fault);
+        if let Some(conn) = self.connections.get(token) {
+            conn.is_alike = is_alike;
+            if let Some(fault) = refused {
+                return conn.refuse(fault);
+            }
         }
         // Its first frame is often there already; the loop need not be asked for it.
         self.serve(token, false, false);
     }
 
-    /// Why this client is not served: another user, or one that would gain by asking us.
-    fn refusal(&self, stream: &UnixStream) -> Option<Fault> {
+    /// Whether this client was seen to be where we are, or why it is not served: another user, or one that would gain by asking us.
+    fn judge(&self, stream: &UnixStream) -> Result<bool, Fault> {
         let fault = |code: &str, message: String, hint: &str| {
-            Some(Fault { code: code.into(), message, hint: Some(hint.into()) })
+            Err(Fault { code: code.into(), message, hint: Some(hint.into()) })
         };
         let peer = match socket::peer(stream) {
             Ok(peer) => peer,
@@ -100,10 +106,15 @@ impl Daemon {
             return fault(refusal::OTHER_USER, message, "use a home of your own: set RINGBACK_HOME");
         }
         if self.config.confined == Confined::Allow {
-            return None;
+            return Ok(false);
         }
-        let seen = Confinement::of_peer(&peer).map(|theirs| theirs.beyond(&self.own));
-        confined::refusal(seen, "the daemon")
+        let mut is_alike = false;
+        let seen = Confinement::of_peer(&peer).map(|theirs| {
+            // That it is no more confined than we are comes out below.
+            is_alike = self.own.apart(&theirs).is_none();
+            theirs.beyond(&self.own)
+        });
+        confined::refusal(seen, "the daemon").map_or(Ok(is_alike), Err)
     }
 
     /// A client sent something or can take more.

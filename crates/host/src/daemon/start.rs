@@ -37,6 +37,7 @@ use super::watching::Watches;
 use super::{Daemon, Source};
 use crate::config::{Cgroup, Config, Confined, Durability};
 use crate::home::{Home, SOCKET_NAME};
+use crate::spoken::Reader;
 use crate::store::Store;
 
 /// How many descriptors a daemon has that serves nobody, where that cannot be seen.
@@ -45,10 +46,10 @@ const OPEN_FDS: u64 = 16;
 /// and the reserve.
 const FDS_TO_COME: u64 = 6;
 
-/// Serves `home` until somebody says stop. `ready` is called once clients can connect.
+/// Serves `home` until somebody says stop. `reader` reads command lines; `ready` is called once clients can connect.
 ///
 /// Everything that the caller left open above descriptor 2 is closed, so this is for a program that does nothing else.
-pub fn run(home: &Home, config: Config, ready: impl FnOnce()) -> Result<(), DaemonError> {
+pub fn run(home: &Home, config: Config, reader: Reader, ready: impl FnOnce()) -> Result<(), DaemonError> {
     process::close_above(2).map_err(machine("close what the caller left open"))?;
     files::umask(0o077);
     home.prepare()?;
@@ -58,7 +59,7 @@ pub fn run(home: &Home, config: Config, ready: impl FnOnce()) -> Result<(), Daem
     refuse_confined(&config)?;
     let lock = own(home)?;
     crash_point("daemon.after-lock");
-    let mut daemon = Daemon::new(home, config, &lock)?;
+    let mut daemon = Daemon::new(home, config, reader, &lock)?;
     daemon.adopt_all()?;
     crash_point("daemon.after-adopt");
     daemon.listen()?;
@@ -128,7 +129,7 @@ fn cgroups(home: &Home, wanted: Cgroup) -> Result<Cgroups, String> {
 }
 
 impl Daemon {
-    fn new(home: &Home, config: Config, lock: &File) -> Result<Self, DaemonError> {
+    fn new(home: &Home, config: Config, reader: Reader, lock: &File) -> Result<Self, DaemonError> {
         signals::block_all().map_err(machine("block signals"))?;
         let signals =
             SignalFd::block_and_open(&[SIGCHLD, SIGTERM, SIGINT, SIGHUP]).map_err(machine("receive signals"))?;
@@ -158,6 +159,7 @@ impl Daemon {
             news,
             signals,
             connections: Connections::default(),
+            reader,
             own: Confinement::own().map_err(machine("see how free this process is"))?,
             waits: Waits::default(),
             watches: Watches::default(),

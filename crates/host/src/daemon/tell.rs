@@ -3,6 +3,7 @@
 use mio::Token;
 use ringback_core::id::TaskId;
 
+use crate::spoken::Saying;
 use crate::store::Claim;
 use crate::wire::{Caller, Fault, Reply, Request};
 
@@ -57,6 +58,8 @@ pub(super) enum Say {
         id: TaskId,
         /// Its session had nothing unheard before.
         inbox_empty: bool,
+        /// How it is told to whoever sent a command line.
+        say: Option<Saying>,
     },
     /// How many notices these `Ack` records of the round acknowledged.
     Acknowledged {

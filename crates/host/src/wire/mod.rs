@@ -13,7 +13,7 @@ pub use serde_bytes::ByteBuf;
 
 pub use frame::{FRAME_BYTES_MAX, FrameError, decode, encode};
 pub use reply::{Answer, Fault, Notice, Reply, SessionObject, Sighting, Span, StatusObject};
-pub use request::{ACK_ALL, Call, Caller, Command, Request, RunRequest, Until};
+pub use request::{ACK_ALL, Call, Caller, Command, Request, RunRequest, Spoken, Until};
 pub use task::{ProgressObject, TaskObject, TerminalSize};
 
 /// The protocol number: rises only when an old peer could misunderstand a frame.

@@ -2,6 +2,7 @@
 
 use ringback_core::notice::Kind;
 use serde::{Deserialize, Serialize};
+use serde_bytes::ByteBuf;
 use serde_json::Value;
 
 use super::task::TaskObject;
@@ -31,6 +32,17 @@ pub enum Reply {
         #[serde(default)]
         inbox_empty: bool,
     },
+    /// A task was started, and this is what the command line says of it. The front knows these fields in this order.
+    Said {
+        /// The task.
+        id: String,
+        /// For stdout.
+        stdout: ByteBuf,
+        /// For stderr.
+        stderr: ByteBuf,
+    },
+    /// Nothing was done: the command line is to be read where it was given.
+    OldWay,
     /// Several tasks, in the order asked for.
     Tasks {
         /// The tasks.

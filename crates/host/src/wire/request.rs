@@ -38,6 +38,9 @@ pub struct Caller {
 pub enum Request {
     /// Start a command. → `Task`
     Run(Box<RunRequest>),
+    /// Start a command as this command line of ours says, if that is plain and the daemon has our very version; else nothing is
+    /// done. → `Said` or `OldWay`
+    Spoken(Box<Spoken>),
     /// Start the command of an ended task again, as a new task of the caller's session. → `Task`
     Retry {
         /// Id or unique prefix.
@@ -295,6 +298,23 @@ pub struct RunRequest {
     pub watch_literal: Vec<String>,
     /// It is ready when a line matches this regular expression, or when it listens at `tcp:[HOST:]PORT`.
     pub ready: Option<String>,
+}
+
+/// A command line as the front hands it over, which understands nothing of it (`crates/sys/src/front`).
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Spoken {
+    /// The words with a NUL between, the program's own name first.
+    pub words: ByteBuf,
+    /// The entries of the environment with a NUL between.
+    pub env: ByteBuf,
+    /// Absolute working directory, as the kernel calls it.
+    pub cwd: ByteBuf,
+    /// File mode creation mask.
+    pub umask: u32,
+    /// Nice value.
+    pub nice: i32,
+    /// Soft resource limits by number.
+    pub limits: Vec<u64>,
 }
 
 /// What to run.

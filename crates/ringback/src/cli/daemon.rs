@@ -11,7 +11,7 @@ use ringback_host::wire::{Reply, Request, StatusObject};
 use serde_json::json;
 
 use super::door::{self, Door, caller};
-use super::{collect, deliver, doctor};
+use super::{collect, deliver, doctor, spoken};
 use crate::explain::{Done, EXIT_FAILED, Failure};
 use crate::render::json::document;
 use crate::render::{age, clean};
@@ -79,7 +79,7 @@ fn run(door: Door, background: bool) -> Done {
             if !background {
                 warn_of_sinks(door, &config);
             }
-            match ringback_host::daemon::run(&home, config, ready) {
+            match ringback_host::daemon::run(&home, config, spoken::read, ready) {
                 Ok(()) => return Ok(0),
                 Err(error) => Failure::of("daemon", &error, error.hint()),
             }

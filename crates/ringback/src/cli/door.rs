@@ -1,6 +1,7 @@
 //! What every verb needs: where to speak, who asks, and a client.
 
 use std::env;
+use std::ffi::OsString;
 use std::io::{self, Write as _};
 
 use jiff::Timestamp;
@@ -97,8 +98,13 @@ fn unwritten(error: io::Error) -> io::Error {
 
 /// Writes data.
 pub(crate) fn out(text: &str) -> Result<(), Failure> {
+    put(text.as_bytes())
+}
+
+/// Writes data as it is.
+pub(crate) fn put(bytes: &[u8]) -> Result<(), Failure> {
     let mut stdout = stdout();
-    stdout.write_all(text.as_bytes())?;
+    stdout.write_all(bytes)?;
     Ok(stdout.flush()?)
 }
 
@@ -162,19 +168,24 @@ fn labelled(label: &str, tone: Tone, message: &str, hint: Option<&str>) -> Strin
 
 /// Who asks: the session that was named, else as the variables say.
 pub(crate) fn caller(session: Option<&str>) -> Result<Caller, Failure> {
+    caller_where(session, |name| env::var_os(name))
+}
+
+/// The same, where the variables are these.
+pub(crate) fn caller_where(session: Option<&str>, var: impl Fn(&str) -> Option<OsString>) -> Result<Caller, Failure> {
     if let Some(session) = session {
         check_session(session)?;
         return Ok(crate::caller::of(session.to_owned()));
     }
     let name = crate::caller::OWN_VARIABLE;
-    if let Some(why) = crate::caller::bad_name(env::var_os(name).as_deref()) {
+    if let Some(why) = crate::caller::bad_name(var(name).as_deref()) {
         let hint = format!("unset {name}, or set it to one line of 1 to 256 bytes, or pass --session");
         return Err(Failure {
             code: "bad_session".to_owned(),
             ..Failure::usage(format!("the variable {name} cannot be the name of a session: {why}"), hint)
         });
     }
-    Ok(crate::caller::of(crate::caller::session(|name| env::var(name).ok())))
+    Ok(crate::caller::of(crate::caller::session(|name| var(name)?.into_string().ok())))
 }
 
 /// The option that a command in a hint needs to speak for the session that was named by option here.

@@ -42,6 +42,7 @@ mod send;
 mod session;
 mod setup;
 mod show;
+mod spoken;
 mod spool;
 mod stats;
 mod top;
@@ -162,7 +163,8 @@ enum Verb {
 pub(crate) fn main() -> ExitCode {
     let args: Vec<OsString> = std::env::args_os().collect();
     if let Some((door, run)) = plain::read(&args) {
-        return ExitCode::from(run.perform(door).unwrap_or_else(|failure| door.fail(&failure)));
+        let done = spoken::finish().transpose().unwrap_or_else(|| run.perform(door));
+        return ExitCode::from(done.unwrap_or_else(|failure| door.fail(&failure)));
     }
     let (door, done) = match Cli::try_parse_from(words_of_help(&args)) {
         Ok(cli) => {

@@ -1,7 +1,7 @@
 //! `ringback run`: starts a command, prints its id, and returns at once.
 
 use std::ffi::{OsStr, OsString};
-use std::io::{self, Read as _};
+use std::io::{self, Read as _, Write as _};
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -9,7 +9,10 @@ use std::time::Duration;
 use clap::{Args, ValueEnum};
 use ringback_host::client::{Capture, Client, EnvMode};
 use ringback_host::quantity::millis;
-use ringback_host::wire::{ByteBuf, Command, FRAME_BYTES_MAX, Reply, Request, RunRequest, TaskObject, TerminalSize};
+use ringback_host::spoken::Said;
+use ringback_host::wire::{
+    ByteBuf, Command, FRAME_BYTES_MAX, Reply, Request, RunRequest, Spoken, TaskObject, TerminalSize,
+};
 use ringback_sys::birth;
 use ringback_sys::signals::SignalFd;
 
@@ -29,7 +32,7 @@ Examples:
   ringback run --lease service --key dev -c 'npm run dev'
   ringback run -f -- make -j8";
 /// What of our own command line stays visible to others: `ringback run`.
-const VISIBLE_ARGUMENTS: usize = 2;
+pub(super) const VISIBLE_ARGUMENTS: usize = 2;
 /// How many tasks are looked at for one of the same name.
 const SAME_NAME_LIMIT: u32 = 200;
 
@@ -249,25 +252,42 @@ impl Run {
     }
 
     fn request(&self) -> Result<RunRequest, Failure> {
+        // This program has one thread, so the umask may be changed for a moment to be read (umask(2)).
+        let umask = ringback_sys::files::umask(0o077);
+        ringback_sys::files::umask(umask);
+        let captured = self.capture(umask).request(self.command()?).map_err(|error| {
+            let hint = Some("pass -C a folder that exists".to_owned());
+            Failure::new("cwd", format!("cannot tell the current folder: {error}"), hint)
+        })?;
+        Ok(self.wanted(captured))
+    }
+
+    /// The request that a command line makes which came with everything that its command inherits; nothing if something has to be
+    /// looked up for it.
+    pub(super) fn request_of(&self, spoken: &Spoken) -> Option<RunRequest> {
+        if self.cwd.is_some() || self.script.as_ref().is_some_and(|script| script == "-") {
+            return None;
+        }
+        Some(self.wanted(self.capture(spoken.umask).request_of(spoken, self.command().ok()?)))
+    }
+
+    fn capture(&self, umask: u32) -> Capture {
         let env_mode = match self.env_mode {
             Mode::Inherit => EnvMode::Inherit,
             Mode::Clean => EnvMode::Clean,
             Mode::Replace => EnvMode::Replace,
         };
-        // This program has one thread, so the umask may be changed for a moment to be read (umask(2)).
-        let umask = ringback_sys::files::umask(0o077);
-        ringback_sys::files::umask(umask);
-        let capture = Capture {
+        Capture {
             env_mode,
             env_remove: self.env_remove.clone(),
             env: self.env_files.with(&self.env)?,
             cwd: self.cwd.clone(),
             umask: Some(umask),
-        };
-        let captured = capture.request(self.command()?).map_err(|error| {
-            let hint = Some("pass -C a folder that exists".to_owned());
-            Failure::new("cwd", format!("cannot tell the current folder: {error}"), hint)
-        })?;
+        }
+    }
+
+    /// Adds what was asked for to what is inherited.
+    fn wanted(&self, captured: RunRequest) -> RunRequest {
         let mut request = RunRequest {
             name: self.name.clone(),
             session: String::new(),
@@ -294,7 +314,7 @@ impl Run {
             ..captured
         };
         self.hold_back.put(&mut request);
-        Ok(request)
+        request
     }
 
     fn command(&self) -> Result<Command, Failure> {
@@ -344,8 +364,7 @@ pub(super) fn word(choice: &impl ValueEnum) -> String {
     choice.to_possible_value().map(|value| value.get_name().to_owned()).unwrap_or_default()
 }
 
-/// The id alone on stdout, and one line for the reader, who must not mistake it for an end. With the session that was `named`,
-/// for which a wait has to speak as well: what another session waited for is told again.
+/// Says that a task was started, as [`started`] has it.
 pub(super) fn say_started(
     door: Door,
     task: &TaskObject,
@@ -353,29 +372,43 @@ pub(super) fn say_started(
     existing: bool,
     doubtful: bool,
 ) -> Result<(), Failure> {
+    let Said { stdout, stderr } = started(door, task, named, existing, doubtful);
+    put_started(&task.id, stdout.as_bytes(), stderr.as_bytes())
+}
+
+/// Writes what is said of a task that was started.
+pub(super) fn put_started(id: &str, stdout: &[u8], stderr: &[u8]) -> Result<(), Failure> {
+    door::put(stdout).map_err(|failure| Failure {
+        // Who does not see the id may start the work a second time.
+        hint: Some(format!("it is recorded all the same, as {id}; to stop it: ringback kill {id}")),
+        ..failure
+    })?;
+    // A stderr that is gone is no reason to fail.
+    let _unheard = io::stderr().lock().write_all(stderr);
+    Ok(())
+}
+
+/// The id alone on stdout, and one line for the reader, who must not mistake it for an end. With the session that was `named`,
+/// for which a wait has to speak as well: what another session waited for is told again.
+pub(super) fn started(door: Door, task: &TaskObject, named: Option<&str>, existing: bool, doubtful: bool) -> Said {
     if door.json {
         let mut object = json::task(task);
         if existing {
             object["existing"] = true.into();
         }
-        return door::document(&object);
+        return Said { stdout: format!("{object}\n"), stderr: String::new() };
     }
-    door::out(&format!("{}\n", task.id)).map_err(|failure| Failure {
-        // Who does not see the id may start the work a second time.
-        hint: Some(format!("it is recorded all the same, as {0}; to stop it: ringback kill {0}", task.id)),
-        ..failure
-    })?;
     let session = clean::short(&task.session, 60);
     let wait = format!("wait for it with: ringback wait{} {}", door::speaks_for(named), task.id);
-    if task.has_ended() {
-        door.note(&render::verdict(task));
+    let note = if task.has_ended() {
+        render::verdict(task)
     } else if existing {
-        door.note(&format!("already {} under this key; {wait}", task.state));
+        format!("already {} under this key; {wait}", task.state)
     } else {
         let so_far = if doubtful { "recorded" } else { "running" };
-        door.note(&format!("{so_far}, NOT finished; its end will be told to session {session}; {wait}"));
-    }
-    Ok(())
+        format!("{so_far}, NOT finished; its end will be told to session {session}; {wait}")
+    };
+    Said { stdout: format!("{}\n", task.id), stderr: if door.quiet { String::new() } else { format!("{note}\n") } }
 }
 
 #[cfg(test)]

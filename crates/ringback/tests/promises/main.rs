@@ -37,6 +37,7 @@ mod bad_times;
 
 mod concurrency;
 mod crash_points;
+mod front;
 mod home_moves;
 mod keeper_deaths;
 mod stopped;
