@@ -37,7 +37,7 @@ fn main() {
         println!("cargo:rustc-link-arg-bins=-L{}", out.join("static").display());
         println!("cargo:rustc-link-arg-bins=-static");
         println!("cargo:rustc-link-arg-bins=-no-pie");
-        if ["x86_64-", "aarch64-"].iter().any(|machine| target.starts_with(machine)) {
+        if target.starts_with("x86_64-") {
             // Before the C library: `entry.rs` of ringback-sys.
             println!("cargo:rustc-link-arg-bins=-Wl,-e,ringback_start");
         }

@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 #[cfg_attr(has_front, unsafe(no_mangle))]
 static RINGBACK_FRONT_LEFT: [AtomicUsize; 2] = [AtomicUsize::new(0), AtomicUsize::new(0)];
 
-#[cfg(all(has_front, target_arch = "x86_64"))]
+#[cfg(has_front)]
 core::arch::global_asm!(
     ".section .text.ringback_start, \"ax\", @progbits",
     ".globl ringback_start",
@@ -35,25 +35,6 @@ core::arch::global_asm!(
     ".text",
 );
 
-#[cfg(all(has_front, target_arch = "aarch64"))]
-core::arch::global_asm!(
-    ".section .text.ringback_start, \"ax\", @progbits",
-    ".globl ringback_start",
-    ".type ringback_start, @function",
-    "ringback_start:",
-    "mov x19, x0",
-    "mov x0, sp",
-    "adrp x1, RINGBACK_FRONT_LEFT",
-    "add x1, x1, :lo12:RINGBACK_FRONT_LEFT",
-    "bl 2f",
-    "mov x0, x19",
-    "b _start",
-    ".balign 16",
-    "2:",
-    concat!(".incbin \"", env!("OUT_DIR"), "/ringback-front\""),
-    ".text",
-);
-
 /// Where no front could be built.
 #[cfg(all(not(has_front), target_os = "linux", target_arch = "x86_64"))]
 core::arch::global_asm!(
@@ -61,16 +42,6 @@ core::arch::global_asm!(
     ".globl ringback_start",
     "ringback_start:",
     "jmp _start",
-    ".text",
-);
-
-/// Where no front could be built.
-#[cfg(all(not(has_front), target_os = "linux", target_arch = "aarch64"))]
-core::arch::global_asm!(
-    ".section .text.ringback_start, \"ax\", @progbits",
-    ".globl ringback_start",
-    "ringback_start:",
-    "b _start",
     ".text",
 );
 

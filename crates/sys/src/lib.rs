@@ -17,7 +17,7 @@ pub mod lock;
 pub mod task_files;
 pub mod watch;
 
-#[cfg(all(test, any(target_arch = "x86_64", target_arch = "aarch64")))]
+#[cfg(all(test, target_os = "linux", target_arch = "x86_64"))]
 #[expect(dead_code, reason = "it runs in bytes of its own; here its parts are tested")]
 mod front;
 pub mod image;

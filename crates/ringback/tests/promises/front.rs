@@ -103,13 +103,13 @@ fn the_front_and_the_main_program_start_the_same_and_say_the_same() {
 #[test]
 fn the_front_and_the_main_program_say_the_same_in_every_form() {
     let world = World::new();
+    world.run(&["-n", "one\u{e9}", "sleep", "9601"]);
     for words in [
         &[&b"true"[..]][..],
         &[b"-c", b"exit 3"],
         &[b"--session", b"it's mine", b"--timeout", b"1h", b"true"],
-        &[b"-n", b"one\xc3\xa9", b"sleep", b"9601"],
-        // There is another of this name now, of which is warned.
-        &[b"-n", b"one\xc3\xa9", b"sleep", b"9602"],
+        // There is another of this name, of which is warned.
+        &[b"-n", b"one\xc3\xa9", b"true"],
         &[b"surely-not-a-program"],
         &[b"./surely-not-a-program"],
         &[b"/"],
@@ -123,8 +123,8 @@ fn the_front_and_the_main_program_say_the_same_in_every_form() {
         let form = |said: &Said| {
             let id = said.text().trim_end().to_owned();
             let id = if id.len() == 12 { id } else { "no id".to_owned() };
+            // The first may still be live, and newer than the other of its name.
             let text = without(&id, said.err.as_bytes());
-            // The two are two others of one name to each other.
             let text = text.split(" is live: ").next().unwrap().to_owned();
             (said.code, without(&id, &said.out), text)
         };
@@ -318,7 +318,8 @@ fn an_answer_that_comes_late_or_in_pieces_is_heard_by_the_main_program() {
         let (mut stream, _) = listener.accept().unwrap();
         let call = hear_call(&mut stream);
         assert!(matches!(call.request, Request::Spoken(_)), "{call:?}");
-        let of_client = |name: &str| machine::proc_file(machine::pid_of(&client), name);
+        let of_client = |name: &str| machine::proc_file_text(machine::pid_of(&client).as_raw_nonzero().get(), name);
+        assert!(of_client("cmdline").contains("run"), "it can be looked at");
         assert!(!of_client("cmdline").contains("secret"), "it is in nobody's command line from the moment it may run");
         let (one, other) = bytes.split_at(first);
         stream.write_all(one).unwrap();
@@ -328,4 +329,59 @@ fn an_answer_that_comes_late_or_in_pieces_is_heard_by_the_main_program() {
         let said = finish(client).ok();
         assert_eq!((said.text().as_str(), said.err.as_str()), ("k3\n", "a note\n"));
     }
+}
+
+#[test]
+fn the_daemon_carries_out_only_what_is_plain_and_right_and_of_its_version() {
+    let spoken = |words: &str| {
+        let (words, env) = (words.replace(' ', "\0"), "PATH=/usr/bin:/bin\0NONSENSE\0");
+        let (words, env, cwd) = (ByteBuf::from(words), ByteBuf::from(env), ByteBuf::from("/"));
+        Request::Spoken(Box::new(Spoken { words, env, cwd, umask: 0o22, ..Spoken::default() }))
+    };
+    let world = World::new();
+    world.run(&["true"]);
+    let Reply::Said { id, stdout, stderr } = wire::ask(&world, spoken("ringback run -s other true")) else {
+        panic!("nothing was said")
+    };
+    assert_eq!((stdout.to_vec(), world.end(&id)["session"].clone()), (format!("{id}\n").into_bytes(), "other".into()));
+    assert!(stderr.ends_with(format!("ringback wait -s other {id}\n").as_bytes()), "{stderr:?}");
+    // One name is enough for one session.
+    assert!(matches!(wire::ask(&world, spoken("ringback run -n one sleep 9602")), Reply::Said { .. }));
+    for other in [
+        "ringback run -n one true",
+        "ringback ps",
+        "ringback",
+        "",
+        "ringback run",
+        "ringback run -f true",
+        "ringback run -C / true",
+        "ringback run -c -",
+        "ringback run -s a\nb true",
+        "ringback run --timeout never true",
+        "ringback run --sandbox ro true",
+    ] {
+        let reply = wire::ask(&world, spoken(other));
+        assert!(matches!(reply, Reply::OldWay), "{other}: {reply:?}");
+    }
+    for version in ["0.0.1", "99.0.0"] {
+        let call = Call { version: version.to_owned(), ..wire::call(spoken("ringback run true")) };
+        assert!(matches!(wire::try_ask(&world, &call), Some(Reply::OldWay)), "{version}");
+    }
+    assert_eq!(
+        world.folders().iter().filter(|folder| folder.join("spec").exists()).count(),
+        3,
+        "nothing else was begun"
+    );
+
+    // It may not look at its callers here, so it does not know where they are.
+    let world = World::new();
+    world.configure("confined = \"allow\"\n");
+    world.run(&["true"]);
+    assert!(matches!(wire::ask(&world, spoken("ringback run true")), Reply::OldWay));
+    // There may be something to warn of.
+    let world = World::new();
+    world.configure("limit = \"pids=1000\"\n");
+    world.run(&["true"]);
+    assert!(matches!(wire::ask(&world, spoken("ringback run true")), Reply::OldWay));
+    assert!(matches!(wire::ask(&world, spoken("ringback run -q true")), Reply::Said { .. }));
 }

@@ -4,16 +4,10 @@ use core::ffi::CStr;
 
 use super::{Errno, Fd, Result, call, nr};
 
-/// Numbers of the calls, which nobody else makes.
-#[cfg(target_arch = "x86_64")]
+/// Numbers of the calls, which nobody else makes; there is no front on other machines (`x86_64.rs`).
 mod own {
     pub(super) const GETCWD: usize = 79;
     pub(super) const GETPRIORITY: usize = 140;
-}
-#[cfg(target_arch = "aarch64")]
-mod own {
-    pub(super) const GETCWD: usize = 17;
-    pub(super) const GETPRIORITY: usize = 141;
 }
 
 /// What lies at a path.

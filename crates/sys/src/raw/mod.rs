@@ -12,7 +12,7 @@
 #[cfg_attr(target_arch = "aarch64", path = "aarch64.rs")]
 #[cfg_attr(not(any(target_arch = "x86_64", target_arch = "aarch64")), path = "other.rs")]
 mod arch;
-#[cfg(any(front, all(test, any(target_arch = "x86_64", target_arch = "aarch64"))))]
+#[cfg(any(front, all(test, target_arch = "x86_64")))]
 pub(crate) mod caller;
 mod errno;
 pub(crate) mod file;
@@ -21,7 +21,7 @@ pub(crate) mod memory;
 pub(crate) mod poll;
 pub(crate) mod process;
 pub(crate) mod signal;
-#[cfg(any(front, all(test, any(target_arch = "x86_64", target_arch = "aarch64"))))]
+#[cfg(any(front, all(test, target_arch = "x86_64")))]
 pub(crate) mod socket;
 pub(crate) mod terminal;
 pub(crate) mod time;

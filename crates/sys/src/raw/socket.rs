@@ -2,22 +2,13 @@
 
 use super::{Errno, Fd, Result, call};
 
-/// Numbers of the calls, which nobody else makes.
-#[cfg(target_arch = "x86_64")]
+/// Numbers of the calls, which nobody else makes; there is no front on other machines (`x86_64.rs`).
 mod nr {
     pub(super) const SOCKET: usize = 41;
     pub(super) const CONNECT: usize = 42;
     pub(super) const RECVFROM: usize = 45;
     pub(super) const SENDMSG: usize = 46;
     pub(super) const GETSOCKOPT: usize = 55;
-}
-#[cfg(target_arch = "aarch64")]
-mod nr {
-    pub(super) const SOCKET: usize = 198;
-    pub(super) const CONNECT: usize = 203;
-    pub(super) const RECVFROM: usize = 207;
-    pub(super) const SENDMSG: usize = 211;
-    pub(super) const GETSOCKOPT: usize = 209;
 }
 
 /// Longest path in the address of a socket (unix(7)), without its NUL.
