@@ -58,7 +58,7 @@ fn the_front_and_the_main_program_start_the_same_and_say_the_same() {
     let script = SURROUNDINGS.as_bytes();
     let words: [&[u8]; 9] = [b"--", b"sh", b"-c", script, b"sh", b"\xff\xfe", b"", b"two\nlines", b"--json"];
     let long = "x".repeat(100 << 10);
-    let changes: [(&str, &dyn Fn(&mut Command)); 7] = [
+    let changes: [(&str, &dyn Fn(&mut Command)); 8] = [
         ("as it is", &|_| {}),
         ("an empty environment but for the home", &|client| {
             client.env_clear().env("RINGBACK_HOME", world.home());
@@ -68,6 +68,9 @@ fn the_front_and_the_main_program_start_the_same_and_say_the_same() {
         }),
         ("odd variables", &|client| {
             client.env("ODD", OsStr::from_bytes(b"\xff=\n")).env("CLAUDE_CODE_MESSAGING_TOKEN", "secret");
+        }),
+        ("more than goes into one read of the daemon", &|client| {
+            client.env("LONG", &long[..40 << 10]);
         }),
         ("more than goes into one request of the front", &|client| {
             client.env("LONG", &long);

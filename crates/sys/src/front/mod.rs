@@ -68,6 +68,8 @@ fn say_version() {
 
 /// Hands the command line to the daemon. Comes back with nothing, or with a connection left, if the main program is to go on.
 fn ask(stack: &Stack, program: Option<&[u8]>, left: &mut Left) -> Option<()> {
+    let mut saved = [0; WORDS_BYTES];
+    let words = stack.copy_words(&mut saved)?;
     let mut path = [0; PATH_BYTES];
     let mut cwd = [0; PATH_BYTES];
     let cwd = caller::directory(&mut cwd).ok()?;
@@ -86,9 +88,8 @@ fn ask(stack: &Stack, program: Option<&[u8]>, left: &mut Left) -> Option<()> {
     if !is_there(&connection, stack.user()?) {
         return None;
     }
-    let mut saved = [0; WORDS_BYTES];
     let facts = Facts {
-        words: stack.copy_words(&mut saved)?,
+        words,
         environment: stack.environment(),
         directory: cwd.to_bytes(),
         umask: caller::umask(),
@@ -98,7 +99,7 @@ fn ask(stack: &Stack, program: Option<&[u8]>, left: &mut Left) -> Option<()> {
     stack.hide_words(words::VISIBLE);
     let Some(()) = call::send(&connection, &facts) else {
         // It has not the whole of it, so it will not do it.
-        stack.put_back(facts.words);
+        stack.put_back(words);
         return None;
     };
     let mut buffer = [0; ANSWER_BYTES];
@@ -108,12 +109,12 @@ fn ask(stack: &Stack, program: Option<&[u8]>, left: &mut Left) -> Option<()> {
             Err(written) => left.written = written,
         },
         Some(Answer::OldWay) => {
-            stack.put_back(facts.words);
+            stack.put_back(words);
             return None;
         }
         None => {}
     }
-    stack.put_back(facts.words);
+    stack.put_back(words);
     left.connection = connection.number() as usize;
     core::mem::forget(connection);
     None
