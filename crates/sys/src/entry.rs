@@ -36,7 +36,7 @@ core::arch::global_asm!(
 );
 
 /// Where no front could be built.
-#[cfg(all(not(has_front), target_os = "linux", target_arch = "x86_64"))]
+#[cfg(all(not(has_front), target_os = "linux", target_env = "gnu", target_arch = "x86_64"))]
 core::arch::global_asm!(
     ".section .text.ringback_start, \"ax\", @progbits",
     ".globl ringback_start",

@@ -33,6 +33,7 @@ pub(super) struct Connections {
     unread: usize,
 }
 
+#[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own, and none excludes another")]
 /// One client.
 pub(super) struct Conn {
     stream: UnixStream,

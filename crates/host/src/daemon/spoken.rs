@@ -16,13 +16,12 @@ impl Daemon {
         // What its caller would have compared is compared here; where that could not be done, it does so itself.
         let is_alike = self.connections.get(to).is_some_and(|conn| conn.is_alike);
         let understood = if is_alike { (self.reader)(spoken) } else { None };
-        match understood.filter(|one| one.is_quiet || !self.has_warning(one)) {
-            Some(Understood { caller, run, say, .. }) => self.ask_run(to, &caller, run, Some(say)),
-            None => {
-                self.say(to, Say::Reply(Reply::OldWay));
-                Ok(())
-            }
+        let understood = understood.filter(|one| one.is_quiet || !self.has_warning(one));
+        if let Some(Understood { caller, run, say, .. }) = understood {
+            return self.ask_run(to, &caller, run, Some(say));
         }
+        self.say(to, Say::Reply(Reply::OldWay));
+        Ok(())
     }
 
     /// Whether there may be something that its caller has to look at: a limit that does not hold, or a live task of the same name.

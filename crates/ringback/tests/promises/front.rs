@@ -24,6 +24,9 @@ use crate::support::{Said, World, finish, id_of, machine, wire};
 const SURROUNDINGS: &str =
     "env | grep -v ^RINGBACK_ID= | sort; pwd; umask; ulimit -S -a; nice; for w; do echo \"$w\" | od -c; done";
 
+/// What is changed of a client before it starts.
+type Change<'a> = &'a dyn Fn(&mut Command);
+
 /// What the two ways have in common of a text with an id in it.
 fn without(id: &str, text: &[u8]) -> String {
     String::from_utf8_lossy(text).replace(id, "ID")
@@ -58,7 +61,7 @@ fn the_front_and_the_main_program_start_the_same_and_say_the_same() {
     let script = SURROUNDINGS.as_bytes();
     let words: [&[u8]; 9] = [b"--", b"sh", b"-c", script, b"sh", b"\xff\xfe", b"", b"two\nlines", b"--json"];
     let long = "x".repeat(100 << 10);
-    let changes: [(&str, &dyn Fn(&mut Command)); 8] = [
+    let changes: [(&str, Change<'_>); 8] = [
         ("as it is", &|_| {}),
         ("an empty environment but for the home", &|client| {
             client.env_clear().env("RINGBACK_HOME", world.home());
@@ -169,7 +172,7 @@ fn what_is_closed_or_full_is_told_as_the_main_program_tells_it() {
         let line = format!("\"$0\" {words} {redirection}");
         let said = finish(world.command(&["sh", "-c", &line, env!("CARGO_BIN_EXE_ringback")]).spawn().unwrap());
         let id = said.err.split("ringback kill ").nth(1).map_or("none", |rest| &rest[..12]).to_owned();
-        (said.code, without(&id, said.err.as_bytes()), without(&said.text().trim_end().to_owned(), &said.out).len())
+        (said.code, without(&id, said.err.as_bytes()), without(said.text().trim_end(), &said.out).len())
     };
     for redirection in ["<&-", ">&-", "2>&-", "> /dev/full", "2> /dev/full", "<&- >&- 2>&-"] {
         let [front, main] = ["run -q true", "-q run true"].map(|words| in_shell(redirection, words));
@@ -204,8 +207,8 @@ fn hear_call(stream: &mut UnixStream) -> Call {
     decode(&body).unwrap()
 }
 
-fn answer(version: &str, reply: Reply) -> Option<Answer> {
-    Some(Answer { proto: PROTOCOL, version: version.to_owned(), reply })
+fn answer(version: &str, reply: Reply) -> Answer {
+    Answer { proto: PROTOCOL, version: version.to_owned(), reply }
 }
 
 fn said(id: &str) -> Reply {
@@ -215,7 +218,7 @@ fn said(id: &str) -> Reply {
 /// Whether the program under test has a front.
 fn has_front() -> bool {
     let world = World::new();
-    let served = listen(&world, vec![answer(VERSION, said("k3"))]);
+    let served = listen(&world, vec![Some(answer(VERSION, said("k3")))]);
     let said = world.rb(&["run", "true"]);
     let calls = served.join().unwrap();
     let has = matches!(calls[0].request, Request::Spoken(_));
@@ -232,7 +235,7 @@ fn the_front_hands_over_a_command_line_as_it_is() {
         return;
     }
     let world = World::new();
-    let served = listen(&world, vec![answer(VERSION, said("k3"))]);
+    let served = listen(&world, vec![Some(answer(VERSION, said("k3")))]);
     let mut client = world.client(&["run", "--", "sh", "two words"]);
     client.env_clear().env("RINGBACK_HOME", world.home()).env("PATH", "/usr/bin:/bin");
     finish(client.spawn().unwrap()).ok();
@@ -267,7 +270,7 @@ fn what_was_not_done_is_asked_for_the_old_way() {
     ] {
         let world = World::new();
         let name = format!("{first:?}");
-        let served = listen(&world, vec![first, answer(VERSION, task())]);
+        let served = listen(&world, vec![Some(first), Some(answer(VERSION, task()))]);
         let said = world.rb(&["run", "-q", "--", "sh", "-c", "exit 7"]);
         assert_eq!((said.code, said.text().as_str()), (Some(0), "k4\n"), "{name}: {said:?}");
         let calls = served.join().unwrap();
@@ -291,14 +294,14 @@ fn what_may_have_been_done_is_never_asked_for_again() {
 
     let world = World::new();
     let other = Reply::Fault(Fault { code: "store_full".into(), message: "the disk is full".into(), hint: None });
-    let served = listen(&world, vec![answer(VERSION, other)]);
+    let served = listen(&world, vec![Some(answer(VERSION, other))]);
     let said = world.rb(&["run", "-q", "true"]);
     assert!(said.code == Some(125) && said.err.contains("the disk is full"), "{said:?}");
     served.join().unwrap();
 
     // What could not be written is told with the id.
     let world = World::new();
-    let served = listen(&world, vec![answer(VERSION, self::said("k3"))]);
+    let served = listen(&world, vec![Some(answer(VERSION, self::said("k3")))]);
     let mut client = world.client(&["run", "-q", "true"]);
     let full = File::options().write(true).open("/dev/full").unwrap();
     let said = finish(client.stdout(Stdio::from(full)).spawn().unwrap());
@@ -312,7 +315,7 @@ fn an_answer_that_comes_late_or_in_pieces_is_heard_by_the_main_program() {
         return;
     }
     let mut bytes = Vec::new();
-    encode(&answer(VERSION, said("k3")).unwrap(), &mut bytes).unwrap();
+    encode(&answer(VERSION, said("k3")), &mut bytes).unwrap();
     for first in [0, 9] {
         let world = World::new();
         std::fs::create_dir_all(world.home()).unwrap();

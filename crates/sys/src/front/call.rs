@@ -74,8 +74,11 @@ pub(crate) fn send(connection: &Fd, facts: &Facts<'_>) -> Option<()> {
         [head.bytes(), facts.words, middle.bytes(), facts.environment, end.bytes(), facts.directory, rest.bytes()];
     let length: usize = body.iter().map(|piece| piece.len()).sum();
     let prefix = (length as u32).to_le_bytes();
-    let [a, b, c, d, e, f, g] = body;
-    let sent = socket::send(connection, [&prefix, a, b, c, d, e, f, g]);
+    let mut pieces = [&prefix[..]; 8];
+    for (place, piece) in pieces.iter_mut().skip(1).zip(body) {
+        *place = piece;
+    }
+    let sent = socket::send(connection, pieces);
     (sent == Ok(prefix.len() + length)).then_some(())
 }
 

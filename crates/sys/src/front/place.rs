@@ -20,6 +20,10 @@ pub(crate) fn socket<'a>(environment: &[u8], path: &'a mut [u8]) -> Option<&'a C
 
 /// Sees that this program would be found; nothing if that is in doubt.
 pub(crate) fn find(program: &[u8], environment: &[u8], path: &mut [u8]) -> Option<()> {
+    #[expect(
+        clippy::manual_contains,
+        reason = "`contains` is a function of `core` that was compiled with addresses in it"
+    )]
     if program.iter().any(|byte| *byte == b'/') {
         return is_program(terminated(path, program)?);
     }

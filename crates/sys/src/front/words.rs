@@ -17,26 +17,26 @@ pub(crate) fn wish<'a>(words: impl Iterator<Item = &'a [u8]>) -> Option<Wish<'a>
     let mut words = words.skip(1);
     match words.next()? {
         b"--version" | b"-V" => words.next().is_none().then_some(Wish::Version),
-        b"run" => run(words).map(Wish::Run),
+        b"run" => run(words),
         _ => None,
     }
 }
 
-/// The program of a `run`, or nothing for a script.
-fn run<'a>(mut words: impl Iterator<Item = &'a [u8]>) -> Option<Option<&'a [u8]>> {
+fn run<'a>(mut words: impl Iterator<Item = &'a [u8]>) -> Option<Wish<'a>> {
     let mut is_script = false;
     loop {
         match words.next() {
-            None => return is_script.then_some(None),
+            None => return is_script.then_some(Wish::Run(None)),
             Some(b"-q" | b"--quiet" | b"--json") => {}
             Some(b"-n" | b"--name" | b"-s" | b"--session" | b"--timeout") => _ = words.next()?,
             // `-` is read from stdin.
             Some(b"-c") if words.next()? != b"-" => is_script = true,
-            Some(b"--") => return words.next().filter(|program| !program.is_empty()).map(Some),
+            Some(b"--") => break,
             Some(word) if word.is_empty() || word.starts_with(b"-") => return None,
-            Some(word) => return Some(Some(word)),
+            Some(word) => return Some(Wish::Run(Some(word))),
         }
     }
+    words.next().filter(|program| !program.is_empty()).map(|program| Wish::Run(Some(program)))
 }
 
 #[cfg(test)]
