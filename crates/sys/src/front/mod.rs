@@ -115,7 +115,7 @@ fn ask(stack: &Stack, program: Option<&[u8]>, left: &mut Left) -> Option<()> {
         None => {}
     }
     stack.put_back(words);
-    left.connection = connection.number() as usize;
+    left.connection = usize::try_from(connection.number()).unwrap_or(0);
     core::mem::forget(connection);
     None
 }
