@@ -11,7 +11,7 @@ use std::path::Path;
 use std::{io, ptr};
 
 /// Starts `program` in `folder` with nothing of ours but perhaps its stdin: else `/dev/null` as stdio, an environment of
-/// at most one entry, every signal blocked (a process must not die of a signal before it has its hands on the wheel).
+/// at most one entry, every signal blocked and with its default action (a process must not die of a signal before it has its hands on the wheel).
 /// Gives back the pid, of a child that has executed the program.
 pub(crate) fn detached(
     program: &Path,
@@ -97,11 +97,14 @@ impl Attributes {
         let mut attributes = Self(attributes);
         let place = attributes.0.as_mut_ptr();
         let mut all = MaybeUninit::uninit();
-        let flags = libc::c_short::try_from(libc::POSIX_SPAWN_SETSIGMASK).map_err(io::Error::other)?;
+        // All actions are set back, which is half the calls of the C library's way to set back those that have to be.
+        let flags = libc::POSIX_SPAWN_SETSIGMASK | libc::POSIX_SPAWN_SETSIGDEF;
+        let flags = libc::c_short::try_from(flags).map_err(io::Error::other)?;
         // SAFETY: `all` is filled before it is read, and `place` was initialised above.
         unsafe {
             libc::sigfillset(all.as_mut_ptr());
             answer(libc::posix_spawnattr_setsigmask(place, all.as_ptr()))?;
+            answer(libc::posix_spawnattr_setsigdefault(place, all.as_ptr()))?;
             answer(libc::posix_spawnattr_setflags(place, flags))?;
         }
         Ok(attributes)

@@ -77,6 +77,11 @@ pub fn write_spec(dir: &Path, spec: &SpecIn<'_>) -> io::Result<()> {
     files::create_new(&dir.join(SPEC))?.write_all(&bytes)
 }
 
+/// Writes it into one that was made ahead, and is empty.
+pub fn fill_spec(mut file: File, spec: &SpecIn<'_>) -> io::Result<()> {
+    file.write_all(&encode_spec(spec)?)
+}
+
 fn encode_spec(spec: &SpecIn<'_>) -> io::Result<Vec<u8>> {
     if spec.args.is_empty() {
         return Err(refused("there is no program to run"));

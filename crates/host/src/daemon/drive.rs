@@ -244,7 +244,10 @@ impl Daemon {
             }
             let input = if gone { Input::KeeperGone(sight) } else { Input::Saw(sight) };
             let effects = self.board.step(id, input);
+            // What follows from this record is told from this record: read once, and the same throughout.
+            self.seen = Some((id, record));
             self.apply(effects);
+            self.seen = None;
             self.settle_stop(id, &record);
         }
     }

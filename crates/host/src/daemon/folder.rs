@@ -3,7 +3,7 @@
 use std::fs;
 use std::io::{self, Write as _};
 use std::os::unix::ffi::OsStrExt as _;
-use std::os::unix::fs::FileTypeExt as _;
+use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _};
 use std::path::Path;
 
 use ringback_core::id::TaskId;
@@ -11,7 +11,7 @@ use ringback_core::spec::{Leftovers, OutputPolicy, SandboxMode};
 use ringback_sys::cgroup;
 use ringback_sys::form::spec::{self, Head, LIMIT_KEEP, LIMITS};
 use ringback_sys::task_files::{self, SpecIn};
-use ringback_sys::{files, task_files::Spec};
+use ringback_sys::{files, process, task_files::Spec};
 
 use super::hold_back;
 use crate::mask::Mask;
@@ -59,9 +59,14 @@ pub(super) struct About<'a> {
     pub free_min: u64,
 }
 
-/// Writes what only the caller knows, before the task is recorded: a recorded task can always start.
-pub(super) fn prepare(dir: &Path, about: &About<'_>, private: &Private) -> io::Result<()> {
-    files::private_dir(dir)?;
+/// Writes what only the caller knows, before the task is recorded: a recorded task can always start. A folder that was made
+/// ahead and is no more as it was made is [`io::ErrorKind::AlreadyExists`].
+pub(super) fn prepare(dir: &Path, about: &About<'_>, private: &Private, ahead: Option<Ahead>) -> io::Result<()> {
+    match &ahead {
+        Some(ahead) if !ahead.is_untouched(dir) => return Err(io::ErrorKind::AlreadyExists.into()),
+        Some(_) => {}
+        None => files::private_dir(dir)?,
+    }
     let mut args = private.words.clone();
     if let Some(script) = &private.script {
         let path = dir.join(SCRIPT);
@@ -81,31 +86,87 @@ pub(super) fn prepare(dir: &Path, about: &About<'_>, private: &Private) -> io::R
         set(&mut vars, "TMPDIR", &dir.join(TEMPORARY).to_string_lossy());
     }
     let head = Head { tree: hold_back::tree(&about.asked.limit), ..head(about, private) };
-    task_files::write_spec(dir, &SpecIn { head, cwd: &about.asked.cwd, args: &args, vars: &vars })
+    let spec = SpecIn { head, cwd: &about.asked.cwd, args: &args, vars: &vars };
+    match ahead {
+        Some(ahead) => task_files::fill_spec(ahead.spec, &spec),
+        None => task_files::write_spec(dir, &spec),
+    }
+}
+
+/// A folder that was made ahead.
+#[derive(Debug)]
+pub(super) struct Ahead {
+    /// Its `spec`, open and empty.
+    spec: fs::File,
+    seen: Option<Seen>,
+}
+
+/// Which folder it was, and when somebody last made, renamed or removed anything in it, nanoseconds after 1970.
+#[derive(Debug, PartialEq, Eq)]
+struct Seen {
+    device: u64,
+    inode: u64,
+    changed_ns: i128,
+}
+
+/// Two changes within one tick of the kernel's clock may have the same time; the longest tick there is, nanoseconds.
+const TICK_NS: i128 = 10_000_000;
+
+impl Seen {
+    fn of(dir: &Path) -> Option<Self> {
+        let found = fs::symlink_metadata(dir).ok().filter(fs::Metadata::is_dir)?;
+        let changed_ns = i128::from(found.ctime()) * 1_000_000_000 + i128::from(found.ctime_nsec());
+        Some(Self { device: found.dev(), inode: found.ino(), changed_ns })
+    }
+}
+
+impl Ahead {
+    /// Whether nobody has put anything into it or in its place. One look is enough where its time tells that; else each of its
+    /// files is looked at.
+    fn is_untouched(&self, dir: &Path) -> bool {
+        let now = Seen::of(dir);
+        let now_ns = i128::from(process::wall_ms()) * 1_000_000;
+        let tells = self.seen.as_ref().is_some_and(|seen| (TICK_NS..).contains(&(now_ns - seen.changed_ns)));
+        now.is_some() && ((tells && now == self.seen) || is_blank(dir, &self.spec))
+    }
 }
 
 /// How many files a folder has that was made ahead.
-const BLANK_FILES: usize = 3;
+const BLANK_FILES: usize = 4;
 
-/// Makes a folder for a task that nobody has asked for yet, with all that does not depend on what it will be.
-pub(super) fn make_blank(dir: &Path) -> io::Result<()> {
+/// Makes a folder for a task that nobody has asked for yet, with all that does not depend on what it will be, and an empty
+/// `spec`.
+pub(super) fn make_blank(dir: &Path) -> io::Result<Ahead> {
     files::private_dir(dir)?;
     for pipe in pipes(false) {
         files::fifo(&dir.join(pipe))?;
     }
     task_files::init_requests(dir)?;
-    task_files::init_state(dir)
+    let spec = files::create_new(&dir.join(SPEC))?;
+    task_files::init_state(dir)?;
+    Ok(Ahead { spec, seen: Seen::of(dir) })
+}
+
+/// Whether there is no `spec`, or an empty one: then the folder is of no task yet.
+pub(super) fn lacks_spec(dir: &Path) -> bool {
+    fs::symlink_metadata(dir.join(SPEC)).map_or(true, |found| found.is_file() && found.len() == 0)
 }
 
 /// Whether a folder that was made ahead is as it was made: nobody has put anything into it or in its place.
-pub(super) fn is_blank(dir: &Path) -> bool {
-    use std::os::unix::fs::MetadataExt as _;
+fn is_blank(dir: &Path, spec: &fs::File) -> bool {
+    let is_spec =
+        |found: &fs::Metadata| spec.metadata().is_ok_and(|ours| ours.ino() == found.ino()) && found.len() == 0;
     let is_ours = |entry: &fs::DirEntry| {
         let name = entry.file_name();
         let is_pipe = name.to_str().is_some_and(|name| pipes(false).contains(&name));
         let is_file = name == STATE || name == REQUESTS;
         entry.metadata().is_ok_and(|found| {
-            found.nlink() == 1 && if is_pipe { found.file_type().is_fifo() } else { is_file && found.is_file() }
+            found.nlink() == 1
+                && if is_pipe {
+                    found.file_type().is_fifo()
+                } else {
+                    found.is_file() && (is_file || (name == SPEC && is_spec(&found)))
+                }
         })
     };
     let Ok(entries) = fs::symlink_metadata(dir)
@@ -183,7 +244,6 @@ const FOLDER_BYTES: u64 = 3 * 4096;
 
 /// How many bytes of disk the folder of an ended task takes, from the few files of it that may be large.
 pub(super) fn ended_bytes(dir: &Path, split: bool) -> u64 {
-    use std::os::unix::fs::MetadataExt as _;
     let streams = if split { &STREAMS[..] } else { &[] };
     let bytes = |name: &&str| fs::symlink_metadata(dir.join(name)).map_or(0, |meta| meta.blocks() * 512);
     FOLDER_BYTES + [OUTPUT, INDEX, SPEC, SCRIPT, FINDINGS].iter().chain(streams).map(bytes).sum::<u64>()
@@ -191,7 +251,6 @@ pub(super) fn ended_bytes(dir: &Path, split: bool) -> u64 {
 
 /// How many bytes of disk a folder takes, as far as that can be seen.
 pub(super) fn disk_bytes(dir: &Path) -> u64 {
-    use std::os::unix::fs::MetadataExt as _;
     let Ok(entries) = fs::read_dir(dir) else { return 0 };
     entries.flatten().filter_map(|entry| entry.metadata().ok()).map(|meta| meta.blocks() * 512).sum()
 }

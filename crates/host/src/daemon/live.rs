@@ -138,6 +138,9 @@ impl Live {
 impl Daemon {
     /// The record of a task; nothing if it has none that can be believed.
     pub(super) fn record(&mut self, id: TaskId) -> Option<Record> {
+        if let Some((_, record)) = self.seen.as_ref().filter(|(seen, _)| *seen == id) {
+            return Some(*record);
+        }
         match task_files::read_state(&self.dir(id)) {
             Ok(record) => record,
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => None,

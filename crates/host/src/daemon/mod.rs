@@ -62,6 +62,7 @@ use ringback_core::board::Board;
 use ringback_core::id::TaskId;
 use ringback_sys::cgroup::Cgroups;
 use ringback_sys::confine::Confinement;
+use ringback_sys::form::record::Record;
 use ringback_sys::growth::FilesWatch;
 use ringback_sys::launch::KeeperImage;
 use ringback_sys::signals::SignalFd;
@@ -139,6 +140,8 @@ struct Daemon {
     usual: Usual,
     endings: Endings,
     round: Round,
+    /// The record that is looked at now.
+    seen: Option<(TaskId, Record)>,
     /// Our children that are keepers.
     keepers: BTreeMap<i32, Kept>,
     inherited: Inherited,

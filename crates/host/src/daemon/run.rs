@@ -141,15 +141,9 @@ impl Daemon {
             let id = live.row.id;
             let dir = self.dir(id);
             let about = folder::About { id, session: &live.row.session, asked: &live.row.asked, free_min };
-            let was_blank = self.blank.is(id);
-            let is_spoilt = was_blank && !folder::is_blank(&dir);
-            let prepared = if is_spoilt {
-                Err(io::ErrorKind::AlreadyExists.into())
-            } else {
-                folder::prepare(&dir, &about, private)
-            };
-            self.take_blank();
-            match prepared {
+            let ahead = self.take_blank(id);
+            let was_blank = ahead.is_some();
+            match folder::prepare(&dir, &about, private, ahead) {
                 Ok(()) => return Ok(()),
                 Err(_) if was_blank && !self.has_lost_home() => live.row.id = self.new_id()?,
                 Err(_) if self.has_lost_home() => return Err(moved_fault(&self.home)),

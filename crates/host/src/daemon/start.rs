@@ -177,6 +177,7 @@ impl Daemon {
             pack_at_ms: None,
             endings: Endings::default(),
             round: Round::default(),
+            seen: None,
             keepers: BTreeMap::new(),
             inherited: Inherited::default(),
             orphans: Orphans::default(),

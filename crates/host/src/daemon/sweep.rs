@@ -108,7 +108,7 @@ impl Daemon {
             Ok(Found::Expired(_) | Found::One(_)) => true,
             Ok(Found::Unknown) => {
                 let lacks = |file| fs::symlink_metadata(self.dir(id).join(file)).is_err();
-                lacks(super::folder::STATE) || lacks(super::folder::SPEC)
+                lacks(super::folder::STATE) || super::folder::lacks_spec(&self.dir(id))
             }
             Ok(Found::Ambiguous(_)) | Err(_) => false,
         }

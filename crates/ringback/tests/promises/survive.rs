@@ -99,7 +99,8 @@ fn blank(world: &World) -> std::path::PathBuf {
     loop {
         // Each look gives the daemon a moment in which nobody asks.
         world.look(&["ps"]).ok();
-        if let Some(folder) = world.folders().into_iter().find(|folder| !folder.join("spec").exists()) {
+        let is_empty = |spec: std::path::PathBuf| std::fs::metadata(spec).is_ok_and(|found| found.len() == 0);
+        if let Some(folder) = world.folders().into_iter().find(|folder| is_empty(folder.join("spec"))) {
             return folder;
         }
         assert!(std::time::Instant::now() < deadline, "no folder is made ahead");
@@ -135,7 +136,7 @@ fn a_folder_made_ahead_that_somebody_has_spoilt_is_not_used() {
     let world = World::new();
     world.end(&world.sh("true"));
     let precious = world.work("precious");
-    for spoil in ["link a pipe", "a file for a pipe", "an output", "link the folder", "no folder"] {
+    for spoil in ["link a pipe", "a file for a pipe", "an output", "another spec", "link the folder", "no folder"] {
         std::fs::write(&precious, "precious\n").unwrap();
         let blank = blank(&world);
         match spoil {
@@ -148,6 +149,10 @@ fn a_folder_made_ahead_that_somebody_has_spoilt_is_not_used() {
                 std::fs::write(blank.join("io"), "").unwrap();
             }
             "an output" => std::fs::write(blank.join("output"), "forged\n").unwrap(),
+            "another spec" => {
+                std::fs::remove_file(blank.join("spec")).unwrap();
+                std::fs::write(blank.join("spec"), "").unwrap();
+            }
             "link the folder" => {
                 std::fs::remove_dir_all(&blank).unwrap();
                 std::os::unix::fs::symlink(world.work(""), &blank).unwrap();

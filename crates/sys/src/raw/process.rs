@@ -267,8 +267,9 @@ pub(crate) fn set_limit(resource: usize, soft: u64) {
     let mut pair = [0_u64; 2];
     // SAFETY: the pair (`struct rlimit64`) lives until the call is over.
     let asked = unsafe { call(nr::PRLIMIT64, [0, resource, 0, pair.as_mut_ptr() as usize]) };
-    if asked.is_ok() {
-        pair[0] = soft.min(pair[1]);
+    let soft = soft.min(pair[1]);
+    if asked.is_ok() && soft != pair[0] {
+        pair[0] = soft;
         // SAFETY: the pair lives until the call is over.
         let _ = unsafe { call(nr::PRLIMIT64, [0, resource, pair.as_ptr() as usize, 0]) };
     }
