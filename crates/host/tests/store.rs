@@ -106,6 +106,24 @@ fn what_was_written_is_there_after_the_file_is_opened_again() {
 }
 
 #[test]
+fn what_was_acknowledged_without_a_sync_survives_whatever_is_killed() {
+    let (dir, mut store) = open();
+    store.write(&[insert(1, "s"), conclude(1, "s", 0)]).unwrap();
+    let ack = Record::Ack { session: "s".into(), which: Ack::UpTo(1) };
+    assert_eq!(store.write_unsynced(&[ack]).unwrap(), [1]);
+    store.sync().unwrap();
+    // As a killed process leaves them: the database as it is, and the log beside it.
+    let left = tempfile::tempdir().unwrap();
+    for name in ["db", "db-wal"] {
+        std::fs::copy(dir.path().join(name), left.path().join(name)).unwrap();
+    }
+    assert!(heard(&Store::open(&left.path().join("db")).unwrap(), "s").is_empty());
+    // What follows is synced again, and has what was not among it.
+    store.write(&[insert(2, "s")]).unwrap();
+    assert!(heard(&store, "s").is_empty());
+}
+
+#[test]
 fn a_round_is_written_whole_or_not_at_all() {
     let (_dir, mut store) = open();
     store.write(&[insert(1, "s")]).unwrap();

@@ -42,6 +42,8 @@ pub(super) struct Round {
     pub retry_at_ms: Option<u64>,
     /// Why the last commit failed.
     pub fault: Option<Fault>,
+    /// What was acknowledged is not on the disk yet.
+    pub unsynced: bool,
     hurried: bool,
     resumed: Vec<Token>,
     acknowledged: Vec<u64>,
@@ -167,6 +169,16 @@ impl Daemon {
         self.tell_changes();
         self.tell_all(|_| true);
         self.drop_closed_connections();
+        self.sync_acknowledged();
+    }
+
+    /// Those who acknowledged were told, once no kill could undo it; now no power cut can either.
+    fn sync_acknowledged(&mut self) {
+        if mem::take(&mut self.round.unsynced)
+            && let Err(error) = self.store.sync()
+        {
+            self.troubles.note("sync what was acknowledged", &error);
+        }
     }
 
     fn tell_all(&mut self, ripe: fn(&Say) -> bool) {

@@ -105,7 +105,7 @@ pub(super) fn keeper_image(home: &Home) -> io::Result<KeeperImage> {
 }
 
 fn open_store(home: &Home, durability: Durability) -> Result<Store, DaemonError> {
-    let store = Store::open(&home.db())?;
+    let mut store = Store::open(&home.db())?;
     match durability {
         Durability::Power => {}
         Durability::Process => store.survive_processes_only()?,

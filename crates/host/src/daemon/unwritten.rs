@@ -30,7 +30,11 @@ impl Daemon {
         if let Some(error) = self.lacks_database() {
             return Err(error);
         }
-        let mut written = self.store.write(records);
+        // Who has heard is not kept waiting for the disk; it is synced when they are told (`sync_acknowledged`).
+        let acknowledges = records.iter().all(|record| matches!(record, Record::Ack { .. }));
+        let mut written = if acknowledges { self.store.write_unsynced(records) } else { self.store.write(records) };
+        self.round.unsynced =
+            acknowledges && written.as_ref().is_ok_and(|counts| counts.iter().any(|&count| count > 0));
         if written.as_ref().is_err_and(StoreError::is_space) {
             self.space.release();
             self.store.shorten_log();

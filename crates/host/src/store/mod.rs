@@ -24,12 +24,18 @@ pub use row::{Asked, Facts, Row, StoredCommand, StoredHeld, StoredOutcome, Store
 pub use sessions::{LeaseRow, WatchRow};
 pub use write::{Ack, NoticeIn, Record};
 
+use std::path::PathBuf;
+
 use rusqlite::Connection;
 
 /// The database of one home.
 #[derive(Debug)]
 pub struct Store {
     db: Connection,
+    /// The log.
+    log: PathBuf,
+    /// Whether a commit waits for the disk.
+    syncs: bool,
 }
 
 /// Why the store could not do it.
@@ -48,12 +54,12 @@ pub enum StoreError {
     },
     /// The file is no database of ours.
     #[error("{0} is not a ringback database")]
-    Foreign(std::path::PathBuf),
+    Foreign(PathBuf),
     /// Its file is one that somebody else may have put there.
     #[error("{} is not used: {why}", path.display())]
     Planted {
         /// Which file.
-        path: std::path::PathBuf,
+        path: PathBuf,
         /// What is wrong with it.
         why: String,
     },
@@ -61,7 +67,7 @@ pub enum StoreError {
     #[error("{} was removed or replaced while the daemon had it open", path.display())]
     Replaced {
         /// Which file.
-        path: std::path::PathBuf,
+        path: PathBuf,
     },
     /// A value cannot be read or written.
     #[error("a stored value cannot be read")]

@@ -128,22 +128,28 @@ impl Store {
         db.pragma_update(None, "temp_store", "MEMORY")?;
         migrate(&mut db, found)?;
         db.set_prepared_statement_cache_capacity(32);
-        Ok(Self { db })
+        Ok(Self { db, log: beside(path, "-wal"), syncs: true })
     }
 
     /// Commits no longer wait for the disk: a killed process loses nothing, a power cut the last of it
     /// (`PRAGMA synchronous`, NORMAL in WAL mode).
-    pub fn survive_processes_only(&self) -> Result<(), StoreError> {
+    pub fn survive_processes_only(&mut self) -> Result<(), StoreError> {
+        self.syncs = false;
         Ok(self.db.pragma_update(None, "synchronous", "NORMAL")?)
     }
+}
+
+/// A file of the database's, by what `SQLite` puts behind its name.
+fn beside(path: &Path, end: &str) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(end);
+    PathBuf::from(name)
 }
 
 /// `SQLite` follows a link that lies in the place of a file of its own, and would write into what it leads to.
 fn refuse_planted(path: &Path) -> Result<(), StoreError> {
     for end in ["", "-wal", "-journal"] {
-        let mut name = path.as_os_str().to_owned();
-        name.push(end);
-        let path = PathBuf::from(name);
+        let path = beside(path, end);
         match files::open_regular(&path) {
             Err(error) if error.kind() == io::ErrorKind::InvalidData => {
                 return Err(StoreError::Planted { path, why: error.to_string() });

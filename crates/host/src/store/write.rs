@@ -1,7 +1,10 @@
 //! Everything that can be written, and the one place that writes it: a whole round in one transaction.
 
+use std::io;
+
 use ringback_core::id::TaskId;
 use ringback_core::notice::Kind;
+use ringback_sys::files;
 use rusqlite::{Connection, params};
 use serde::Serialize;
 
@@ -163,6 +166,22 @@ impl Store {
         }
         transaction.commit()?;
         Ok(acknowledged)
+    }
+
+    /// The same, without waiting for the disk: what is killed loses nothing of it, and [`Store::sync`] keeps it from a power cut.
+    pub fn write_unsynced(&mut self, records: &[Record]) -> Result<Vec<u64>, StoreError> {
+        if !self.syncs {
+            return self.write(records);
+        }
+        self.db.pragma_update(None, "synchronous", "NORMAL")?;
+        let written = self.write(records);
+        self.db.pragma_update(None, "synchronous", "FULL")?;
+        written
+    }
+
+    /// Has what was written so far survive a power cut.
+    pub fn sync(&self) -> io::Result<()> {
+        if self.syncs { files::open_regular(&self.log)?.sync_data() } else { Ok(()) }
     }
 
     /// Copies the log back into the database and frees its disk space, as far as there is room for that.
