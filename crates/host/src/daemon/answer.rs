@@ -2,6 +2,7 @@
 
 use mio::Token;
 use ringback_core::id::TaskId;
+use ringback_sys::form::record::Record;
 use ringback_sys::process;
 
 use super::error::store_fault;
@@ -10,6 +11,7 @@ use super::tell::{Say, Tell};
 use super::view::{self, Detail};
 use super::wait::{Wait, What};
 use super::{Daemon, sight};
+use crate::spoken::Saying;
 use crate::store::{NoticeRow, Page, Row};
 use crate::wire::{Fault, Notice, PROTOCOL, Reply, Request, SessionObject, StatusObject, TaskObject, VERSION};
 
@@ -22,8 +24,7 @@ impl Daemon {
         let Tell { to, say } = tell;
         let reply = match say {
             Say::Reply(reply) | Say::Changed(reply) => Ok(reply),
-            Say::Begun { id, inbox_empty, say: None } => self.task_reply(id, Detail::Brief, false, inbox_empty),
-            Say::Begun { id, say: Some(say), .. } => self.said_reply(id, &say),
+            Say::Begun { id, inbox_empty, say } => self.begun_reply(id, inbox_empty, say),
             Say::Task { id, existing } => self.task_reply(id, Detail::Full, existing, false),
             Say::Tasks { ids, timed_out, faults } => self.tasks_reply(&ids, timed_out, faults),
             Say::Read(request) => self.read(&request),
@@ -100,6 +101,17 @@ impl Daemon {
 
     fn task_reply(&mut self, id: TaskId, detail: Detail, existing: bool, inbox_empty: bool) -> Result<Reply, Fault> {
         Ok(Reply::Task { task: Box::new(self.task(id, detail)?), existing, inbox_empty })
+    }
+
+    /// The task that this round has recorded: its keeper is still to be launched, so nobody has written into its record.
+    fn begun_reply(&mut self, id: TaskId, inbox_empty: bool, say: Option<Saying>) -> Result<Reply, Fault> {
+        self.seen = Some((id, Record::default()));
+        let reply = match say {
+            None => self.task_reply(id, Detail::Brief, false, inbox_empty),
+            Some(say) => self.said_reply(id, &say),
+        };
+        self.seen = None;
+        reply
     }
 
     fn tasks_reply(&mut self, ids: &[TaskId], timed_out: bool, faults: Vec<Fault>) -> Result<Reply, Fault> {

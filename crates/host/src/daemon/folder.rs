@@ -11,7 +11,7 @@ use ringback_core::spec::{Leftovers, OutputPolicy, SandboxMode};
 use ringback_sys::cgroup;
 use ringback_sys::form::spec::{self, Head, LIMIT_KEEP, LIMITS};
 use ringback_sys::task_files::{self, SpecIn};
-use ringback_sys::{files, process, task_files::Spec};
+use ringback_sys::{files, task_files::Spec};
 
 use super::hold_back;
 use crate::mask::Mask;
@@ -98,6 +98,7 @@ pub(super) fn prepare(dir: &Path, about: &About<'_>, private: &Private, ahead: O
 pub(super) struct Ahead {
     /// Its `spec`, open and empty.
     spec: fs::File,
+    /// As it was made; nothing where its times are too coarse to tell whether it still is.
     seen: Option<Seen>,
 }
 
@@ -108,9 +109,6 @@ struct Seen {
     inode: u64,
     changed_ns: i128,
 }
-
-/// Two changes within one tick of the kernel's clock may have the same time; the longest tick there is, nanoseconds.
-const TICK_NS: i128 = 10_000_000;
 
 impl Seen {
     fn of(dir: &Path) -> Option<Self> {
@@ -125,9 +123,7 @@ impl Ahead {
     /// files is looked at.
     fn is_untouched(&self, dir: &Path) -> bool {
         let now = Seen::of(dir);
-        let now_ns = i128::from(process::wall_ms()) * 1_000_000;
-        let tells = self.seen.as_ref().is_some_and(|seen| (TICK_NS..).contains(&(now_ns - seen.changed_ns)));
-        now.is_some() && ((tells && now == self.seen) || is_blank(dir, &self.spec))
+        now.is_some() && (now == self.seen || is_blank(dir, &self.spec))
     }
 }
 
@@ -143,8 +139,10 @@ pub(super) fn make_blank(dir: &Path) -> io::Result<Ahead> {
     }
     task_files::init_requests(dir)?;
     let spec = files::create_new(&dir.join(SPEC))?;
+    // Two changes within a tick of the clock have the same time before Linux 6.13, and on some file systems for ever.
+    let before = Seen::of(dir);
     task_files::init_state(dir)?;
-    Ok(Ahead { spec, seen: Seen::of(dir) })
+    Ok(Ahead { spec, seen: Seen::of(dir).filter(|seen| before.as_ref() != Some(seen)) })
 }
 
 /// Whether there is no `spec`, or an empty one: then the folder is of no task yet.
