@@ -13,10 +13,10 @@ use super::super::peers::{self, Peer};
 use super::super::stage::{Stage, submit};
 use crate::Done;
 
-const WAITER: &str = "the same path as a notice's, and then a second question: what was printed is acknowledged, durably, before the \
-    program ends, so that nobody is told twice; and the end of the program itself.";
+const WAITER: &str = "the same path as a notice's, and then a second question: what was printed is acknowledged before the program \
+    ends, so that nobody is told twice (committed, and synced after the answer: docs/decisions/0016); and the end of the program itself.";
 const NEXT_WAITER: &str = "to end without the answer to the acknowledgement would now and then tell an ending twice, which the promise \
-    forbids; acknowledgements of one moment could share their commit.";
+    forbids; what is left is the one sync of the ending and three wake-ups.";
 
 /// How long the command sleeps: the waiter has settled by then.
 const SLEEP: &str = "300";
