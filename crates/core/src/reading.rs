@@ -12,8 +12,11 @@ const ESC: u8 = 0x1b;
 /// How ESC is spelled in JSON, XML and strings of programs.
 const SPELLED: &[&str] = &["\\u001b", "\\u001B", "\\x1b", "\\x1B", "\\033", "&#27;", "&#x1b;", "&#x1B;"];
 
-/// How much is told from odd text at once.
-const CHUNK_BYTES: usize = 64;
+/// How many bytes are told from odd ones at once: those of a word of the processor.
+const WORD_BYTES: usize = 8;
+/// A one in each byte of a word, and the highest bit of each.
+const ONES: u64 = u64::from_ne_bytes([1; WORD_BYTES]);
+const HIGH: u64 = ONES << 7;
 
 /// Text as it would be read.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -58,7 +61,7 @@ impl Reading {
 /// First without its escape sequences, then, if the cursor moves in it, also with what was written over taken out. Takes
 /// time and memory in proportion to the text.
 pub fn readings(text: &[u8]) -> Vec<Reading> {
-    if !text.chunks(CHUNK_BYTES).enumerate().any(|(number, chunk)| is_odd(text, number * CHUNK_BYTES, chunk)) {
+    if !is_odd(text) {
         return Vec::new();
     }
     let (stripped, has_moves) = read(text, false);
@@ -72,17 +75,31 @@ pub fn readings(text: &[u8]) -> Vec<Reading> {
     all
 }
 
-/// Whether something in this chunk, which begins at `at`, may be read otherwise than byte by byte.
-fn is_odd(text: &[u8], at: usize, chunk: &[u8]) -> bool {
-    // Most text is plain. Without an early return, and with numbers for truth, the compiler makes vector code of this.
-    let (mut odd, mut spells) = (0_u8, 0_u8);
-    for byte in chunk {
-        // Signed, what is not ASCII is below the space, too.
-        let is_control = byte.cast_signed() < b' '.cast_signed();
-        odd |= u8::from(is_control) & u8::from(*byte != b'\t') & u8::from(*byte != b'\n') | u8::from(*byte == 0x7f);
-        spells |= u8::from(*byte == b'&') | u8::from(*byte == b'\\');
-    }
-    odd != 0 || (spells != 0 && (at..at + chunk.len()).any(|at| escape_at(text, at) > 0))
+/// Whether something in this text may be read otherwise than byte by byte. Most text is plain, and this is all that is done
+/// with it.
+fn is_odd(text: &[u8]) -> bool {
+    let (words, rest) = text.as_chunks::<WORD_BYTES>();
+    let mut last = [b' '; WORD_BYTES];
+    last.iter_mut().zip(rest).for_each(|(to, byte)| *to = *byte);
+    words.iter().chain([&last]).enumerate().any(|(number, word)| {
+        let (odd, spells) = oddness(u64::from_ne_bytes(*word));
+        let at = number * WORD_BYTES;
+        odd || (spells && (at..at + WORD_BYTES).any(|at| escape_at(text, at) > 0))
+    })
+}
+
+/// Whether one of eight bytes is a control character other than a tab and a newline, or not ASCII; and whether one may
+/// begin an ESC that is spelled.
+///
+/// Written in words, since a compiler that is told to make a small program makes no vector code of a loop over bytes.
+fn oddness(word: u64) -> (bool, bool) {
+    let low = word & !HIGH;
+    // The highest bit of each byte: no sum of two numbers below 128 goes over into the next byte.
+    let at_least = |least: u8| low + ONES * u64::from(0x80 - least);
+    let differs = |byte: u8| (low ^ (ONES * u64::from(byte))) + !HIGH;
+    let is_plain = at_least(b' ') & differs(0x7f) | !differs(b'\t') | !differs(b'\n');
+    let is_no_spelling = differs(b'&') & differs(b'\\');
+    ((word | !is_plain) & HIGH != 0, !is_no_spelling & HIGH != 0)
 }
 
 /// Whether this byte is a character that begins nothing else: printable, and neither `&` nor a backslash.
@@ -295,6 +312,21 @@ mod tests {
         }
         assert_eq!(texts("a\x1b[1\nb\x1b]2\nc"), ["a\nb\nc"], "a cut sequence ends with its line");
         assert_eq!(texts("a\\b & \\x1b é\tc"), Vec::<String>::new());
+    }
+
+    #[test]
+    fn each_byte_in_each_place_is_odd_or_not() {
+        for byte in 0..=u8::MAX {
+            let is_control = (byte < b' ' && !b"\t\n".contains(&byte)) || byte >= 0x7f;
+            for place in 0..2 * WORD_BYTES + 1 {
+                for filler in [b' ', b'~', b'\n', b'&', b'x'] {
+                    let mut text = [filler; 2 * WORD_BYTES + 1];
+                    text[place] = byte;
+                    assert_eq!(is_odd(&text), is_control, "{byte} at {place} in {filler}");
+                }
+            }
+        }
+        assert!(is_odd(b"1234567\\x1b[1m") && is_odd(b"&#27;[1m") && !is_odd(b"&#27; [1m\\") && !is_odd(b""));
     }
 
     #[test]
