@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use serde::Deserialize;
 
-use super::{Diagnostic, Recogniser, Severity, Status, Test, go};
+use super::{Diagnostic, Open, Recogniser, Severity, Status, Test, go};
 use crate::text::Place;
 
 /// Of how many running tests of Go the first words are kept.
@@ -20,10 +20,12 @@ pub(super) fn line(to: &mut Recogniser, number: u64, text: &str) -> bool {
         ("libtest JSON", libtest(to, number, text))
     } else if begins("{\"cell\":") {
         ("ruff JSON", ruff(to, number, text))
+    } else if begins("[{\"cell\":") {
+        ("ruff JSON", ruff_all(to, number, text))
     } else if begins("[{\"filePath\":") {
         ("eslint JSON", eslint(to, number, text))
     } else {
-        return false;
+        return ruff_begins(to, number, text);
     };
     if is_read.is_none() {
         to.found.note(Some(number), &format!("not all {name} could be read"));
@@ -219,10 +221,75 @@ struct RuffLocation {
 
 fn ruff(to: &mut Recogniser, number: u64, text: &str) -> Option<()> {
     let line: RuffLine = serde_json::from_str(text).ok()?;
+    ruff_said(to, number, line);
+    Some(())
+}
+
+fn ruff_all(to: &mut Recogniser, number: u64, text: &str) -> Option<()> {
+    let all: Vec<RuffLine> = serde_json::from_str(text).ok()?;
+    all.into_iter().for_each(|line| ruff_said(to, number, line));
+    Some(())
+}
+
+fn ruff_said(to: &mut Recogniser, number: u64, line: RuffLine) {
     let place = Place { path: line.filename, line: Some(line.location.row), column: Some(line.location.column) };
     let diagnostic = Diagnostic::new("ruff JSON", number, Severity::Error, &line.message).at(Some(place));
     to.found.diagnostic(Diagnostic { code: line.code, ..diagnostic });
-    Some(())
+}
+
+/// What is known of a message of ruff that is written over many lines, a field on each, by the order of their names.
+#[derive(Debug)]
+pub(super) struct RuffFields {
+    number: u64,
+    /// How far its own fields are indented; those of a fix within it are further.
+    indent: usize,
+    code: Option<String>,
+    place: Place,
+    is_in_place: bool,
+}
+
+/// `    "cell": null,`: the first field of a message of `ruff check --output-format=json`.
+fn ruff_begins(to: &mut Recogniser, number: u64, text: &str) -> bool {
+    let rest = text.trim_start();
+    let is_it = rest.starts_with("\"cell\": ");
+    if is_it {
+        let (indent, place) = (text.len() - rest.len(), Place::default());
+        to.begin(Open::Ruff(RuffFields { number, indent, code: None, place, is_in_place: false }));
+    }
+    is_it
+}
+
+pub(super) fn ruff_field(to: &mut Recogniser, mut fields: RuffFields, text: &str) -> (Open, bool) {
+    let rest = text.trim_start();
+    let indent = text.len() - rest.len();
+    if indent < fields.indent {
+        return (Open::Nothing, false);
+    }
+    let (name, value) = rest.split_once(": ").unwrap_or((rest, ""));
+    let value = value.trim_end_matches(',');
+    let string = || serde_json::from_str::<String>(value).ok();
+    if indent > fields.indent {
+        match name {
+            "\"row\"" if fields.is_in_place => fields.place.line = value.parse().ok(),
+            "\"column\"" if fields.is_in_place => fields.place.column = value.parse().ok(),
+            _ => {}
+        }
+        return (Open::Ruff(fields), true);
+    }
+    fields.is_in_place = name == "\"location\"";
+    match name {
+        "\"code\"" => fields.code = string(),
+        "\"filename\"" => fields.place.path = string().unwrap_or_default(),
+        "\"message\"" => {
+            let message = string().unwrap_or_default();
+            let diagnostic = Diagnostic::new("ruff JSON", fields.number, Severity::Error, &message);
+            let place = Some(fields.place).filter(|place| !place.path.is_empty());
+            to.found.diagnostic(Diagnostic { code: fields.code, ..diagnostic.at(place) });
+            return (Open::Nothing, true);
+        }
+        _ => {}
+    }
+    (Open::Ruff(fields), true)
 }
 
 #[derive(Deserialize)]

@@ -40,6 +40,8 @@ enum Open {
     JsTest { case: usize },
     /// A failed test of unittest that waits for its traceback.
     PyTest { case: usize },
+    /// A message of ruff that waits for its next field.
+    Ruff(json::RuffFields),
 }
 
 /// Takes line after line.
@@ -65,6 +67,10 @@ impl Recogniser {
 
     /// Takes a line of this number.
     pub fn line(&mut self, number: u64, text: &str) {
+        if text.is_empty() && matches!(self.open, Open::Nothing) {
+            // It begins nothing, and there may be a million of them.
+            return;
+        }
         if !self.go_on(text) {
             let _ = json::line(self, number, text)
                 || rust::line(self, number, text)
@@ -130,6 +136,7 @@ impl Recogniser {
             Open::GoPanic { diagnostic } => go::stack(self, diagnostic, text),
             Open::JsTest { case } => javascript::said(self, case, text),
             Open::PyTest { case } => python::test_error(self, case, text),
+            Open::Ruff(fields) => json::ruff_field(self, fields, text),
         };
         self.open = open;
         is_taken

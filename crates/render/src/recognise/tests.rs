@@ -300,6 +300,51 @@ L2 eslint JSON no-undef /b.js:1:2 no",
 }
 
 #[test]
+fn linter_json_is_read_as_it_is_written_for_people_and_as_one_line() {
+    check(
+        r#"[
+  {
+    "cell": null,
+    "code": "F401",
+    "end_location": {
+      "column": 10,
+      "row": 4
+    },
+    "filename": "/w/a.py",
+    "fix": {
+      "applicability": "safe",
+      "edits": [
+        {
+          "content": "",
+          "end_location": { "column": 1, "row": 9 },
+          "location": {
+            "column": 77,
+            "row": 99
+          }
+        }
+      ],
+      "message": "Remove unused import: `os`"
+    },
+    "location": {
+      "column": 8,
+      "row": 1
+    },
+    "message": "`os` imported \"but\" unused",
+    "noqa_row": 1,
+    "url": "https://x"
+  },
+  {
+    "cell": null
+  }
+]
+[{"cell":null,"code":"E1","filename":"b.py","location":{"row":1,"column":8},"message":"a"},{"cell":null,"code":null,"filename":"c.py","location":{"row":2,"column":3},"message":"b"}]"#,
+        "L3 ruff JSON F401 /w/a.py:1:8 `os` imported \"but\" unused
+L36 ruff JSON E1 b.py:1:8 a
+L36 ruff JSON - c.py:2:3 b",
+    );
+}
+
+#[test]
 fn surefire_counts_its_sum_only() {
     check(
         "[ERROR] Tests run: 2, Failures: 1, Errors: 0, Skipped: 0, Time elapsed: 0.1 s <<< FAILURE! -- in a.B
