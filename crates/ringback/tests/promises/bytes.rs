@@ -183,34 +183,57 @@ fn an_output_over_its_cap_keeps_head_and_tail_and_says_what_is_missing() {
     assert!(blocks <= 5 << 20, "{blocks} bytes on disk");
 }
 
-#[test]
-fn while_it_is_written_an_output_is_never_larger_than_its_cap_and_one_move() {
-    const CAP_BYTES: u64 = 8 << 20;
-    const MOVE_BYTES: u64 = 1 << 20;
-    // What a file system needs itself, to find the parts of a file with a hole.
-    const BLOCKS_BYTES: u64 = 64 << 10;
-    const TOTAL_BYTES: u64 = 600_000_000;
+/// What one move frees at once, so much more than its cap an output may have for a moment; and what a file system needs
+/// itself, to find the parts of a file with a hole.
+const MOVE_BYTES: u64 = 1 << 20;
+const BLOCKS_BYTES: u64 = 64 << 10;
+
+/// Lets a task write far more than its cap, and looks at the files of its output whenever the last of them is written to.
+#[track_caller]
+fn check_cap(args: &[&str], files: &[&str], cap_bytes: u64, lines: u64) {
     let world = World::new();
     let go = world.fifo("go");
-    let script = format!("read go < {}; yes 'a line of it' | head -c {TOTAL_BYTES}", go.word());
-    let id = world.run(&["--max-output", "8MiB", "-c", &script]);
-    let path = world.folder(&id).join("output");
-    machine::until_there(&path);
-    let watch = FileWatch::modify(&path).unwrap();
+    let cap = format!("{cap_bytes}");
+    let script = format!("read go < {}; yes 'a line of it' | head -n {lines}", go.word());
+    let id = world.run(&[args, &["--max-output", &cap, "-c", &script]].concat());
+    let paths: Vec<_> = files.iter().map(|name| world.folder(&id).join(name)).collect();
+    let last = paths.last().unwrap();
+    machine::until_there(last);
+    let watch = FileWatch::modify(last).unwrap();
     go.release(1);
+    // A terminal makes two bytes of a newline.
+    let total = lines * if args == ["--pty"] { 14 } else { 13 };
     let (mut most, mut looks) = (0, 0);
     loop {
-        let facts = std::fs::metadata(&path).unwrap();
-        most = most.max(std::os::unix::fs::MetadataExt::blocks(&facts) * 512);
+        let facts: Vec<_> = paths.iter().map(|path| std::fs::metadata(path).unwrap()).collect();
+        most = facts.iter().map(|facts| std::os::unix::fs::MetadataExt::blocks(facts) * 512).max().unwrap().max(most);
         looks += 1;
-        if facts.len() == TOTAL_BYTES {
+        if facts.last().unwrap().len() == total {
             break;
         }
         let rang = poll(&[(watch.as_fd(), For::Read)], Some(HANG)).unwrap();
         assert_eq!(rang, [true], "nothing is written any more");
         watch.drain().unwrap();
     }
-    assert!(looks > 20 && most > CAP_BYTES / 2, "{looks} looks, {most} bytes at most");
-    assert!(most <= CAP_BYTES + MOVE_BYTES + BLOCKS_BYTES, "{most} bytes on disk");
-    world.end(&id);
+    assert!(looks > 20 && most > cap_bytes / 2, "{args:?}: {looks} looks, {most} bytes at most");
+    assert!(most <= cap_bytes + MOVE_BYTES + BLOCKS_BYTES, "{args:?}: {most} bytes on disk");
+    let task = world.end(&id);
+    assert_eq!(task["output"]["gaps"][0][2], "output_limit", "{args:?}: {task:#}");
+    let at_end = paths.iter().map(|path| std::os::unix::fs::MetadataExt::blocks(&path.metadata().unwrap()) * 512);
+    assert!(at_end.max().unwrap() <= cap_bytes + MOVE_BYTES + BLOCKS_BYTES, "{args:?}");
+}
+
+#[test]
+fn while_it_is_written_an_output_is_never_larger_than_its_cap_and_one_move() {
+    check_cap(&[], &["output"], 8 << 20, 46_000_000);
+}
+
+#[test]
+fn while_they_are_written_the_files_of_split_streams_are_never_larger_than_their_cap_and_one_move() {
+    check_cap(&["--split"], &["stdout", "output"], 4 << 20, 4_000_000);
+}
+
+#[test]
+fn while_it_is_written_the_output_of_a_terminal_is_never_larger_than_its_cap_and_one_move() {
+    check_cap(&["--pty"], &["output"], 4 << 20, 2_000_000);
 }
