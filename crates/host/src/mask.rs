@@ -33,7 +33,7 @@ const VALUES_MAX: usize = 1024;
 
 /// Bytes of a file that are shown, with what is read around them to know what must not be.
 #[derive(Debug, Default)]
-pub(crate) struct Block {
+pub struct Block {
     /// It keeps its size, so that it is zeroed once and not for each reading.
     around: Vec<u8>,
     shown: Range<usize>,
@@ -41,24 +41,55 @@ pub(crate) struct Block {
 
 impl Block {
     /// What is shown.
-    pub(crate) fn bytes(&self) -> &[u8] {
+    pub fn bytes(&self) -> &[u8] {
         &self.around[self.shown.clone()]
     }
 
     /// As `pread(2)` of `length` bytes, all of which are shown.
     pub(crate) fn read(&mut self, file: &File, length: usize, at: u64) -> io::Result<()> {
-        self.shown = 0..self.fill(file, length, at)?;
+        self.shown = 0..self.fill(file, 0..length, at)?;
         Ok(())
     }
 
-    /// Reads as much as there is of `length` bytes; how much that is.
-    fn fill(&mut self, file: &File, length: usize, at: u64) -> io::Result<usize> {
-        if self.around.len() < length {
-            self.around.resize(length, 0);
-        }
+    /// The same in steps: `glance` is given what each of them read, and before it as many bytes as it says, up to `back` of
+    /// which were before all of it.
+    pub(crate) fn read_in_steps(
+        &mut self,
+        file: &File,
+        back: usize,
+        length: usize,
+        at: u64,
+        step: usize,
+        glance: &mut dyn FnMut(&[u8], usize),
+    ) -> io::Result<()> {
+        let before = usize::try_from(at).map_or(back, |at| at.min(back));
+        let (begin, end) = (at - before as u64, before + length);
         let mut have = 0;
-        while have < length {
-            match file.read_at(&mut self.around[have..length], at + have as u64) {
+        while have < end {
+            // What was before comes with the first step.
+            let until = end.min(have.max(before) + step);
+            let read = self.fill(file, have..until, begin + have as u64)?;
+            let fresh = have.max(before);
+            have += read;
+            if have > fresh {
+                glance(&self.around[..have], fresh);
+            }
+            if have < until {
+                break;
+            }
+        }
+        self.shown = before.min(have)..have;
+        Ok(())
+    }
+
+    /// Reads as much as there is for this part of it, from this offset on; how much that is.
+    fn fill(&mut self, file: &File, part: Range<usize>, at: u64) -> io::Result<usize> {
+        if self.around.len() < part.end {
+            self.around.resize(part.end, 0);
+        }
+        let (part, mut have) = (&mut self.around[part], 0);
+        while have < part.len() {
+            match file.read_at(&mut part[have..], at + have as u64) {
                 Ok(0) => break,
                 Ok(count) => have += count,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
@@ -66,6 +97,12 @@ impl Block {
             }
         }
         Ok(have)
+    }
+}
+
+impl AsRef<[u8]> for Block {
+    fn as_ref(&self) -> &[u8] {
+        self.bytes()
     }
 }
 
@@ -120,7 +157,7 @@ impl Mask {
     }
 
     /// The same, and at the end what a value begins with, if the text `goes_on`. Codes within a secret stay what they are.
-    fn hide_in(&self, text: &mut [u8], goes_on: bool) {
+    pub(crate) fn hide_in(&self, text: &mut [u8], goes_on: bool) {
         let mut secrets = self.secrets(text, goes_on);
         for reading in readings(text) {
             let found = self.secrets(&reading.text, goes_on);
@@ -172,7 +209,7 @@ impl Mask {
     /// The same for `length` bytes into a block that may be used again.
     pub(crate) fn read_block(&self, file: &File, block: &mut Block, length: usize, at: u64) -> io::Result<()> {
         let before = usize::try_from(at).map_or(MARGIN_BYTES, |at| at.min(MARGIN_BYTES));
-        let have = block.fill(file, before + length + MARGIN_BYTES, at - before as u64)?;
+        let have = block.fill(file, 0..before + length + MARGIN_BYTES, at - before as u64)?;
         // Less than was asked for: this is the end of what is there.
         let goes_on = have < before + length + MARGIN_BYTES;
         self.hide_in(&mut block.around[..have], goes_on);

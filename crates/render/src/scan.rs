@@ -1,5 +1,8 @@
 //! Looks through output of any size in one pass, and shows the recogniser only the lines that may matter.
 
+mod glance;
+mod veil;
+
 use std::sync::LazyLock;
 
 use aho_corasick::Span;
@@ -8,6 +11,9 @@ use aho_corasick::packed::{Config, MatchKind, Searcher};
 use crate::character::is_plain;
 use crate::recognise::{Findings, Recogniser};
 use crate::render::{Line, Options, Renderer};
+pub use glance::{GLANCE_BACK_BYTES, Glance};
+pub use veil::Veil;
+use veil::Veiled;
 
 /// How much is held: the end that is kept is moved to the front for every three times as much that comes.
 const BUFFER_BYTES: usize = 4 * TAIL_BYTES;
@@ -32,7 +38,7 @@ const LOOK_BACK_BYTES: usize = 8 << 10;
 /// More than 32: then text is compared with 16 groups of words at once instead of 8 (Teddy's fat form), and three times as
 /// fast, because fewer places look like a word at first. For the same reason none has fewer than four bytes, as many as are
 /// compared; and their order, which says what is in a group with what, is one in which few do (longest first).
-const WORDS: [&str; 35] = [
+const WORDS: [&str; 36] = [
     "Connection refused",
     "ermission denied",
     "Address already",
@@ -51,6 +57,7 @@ const WORDS: [&str; 35] = [
     "Tests run",
     "TIMEOUT [",
     "npm ERR!",
+    "\"cell\": ",
     "passing",
     "failing",
     "not ok ",
@@ -95,6 +102,7 @@ pub struct Scanner {
     tired_at: Option<u64>,
     /// Where the output was painted, every line is read as a person saw it.
     model: Option<Renderer>,
+    veiled: Veiled,
 }
 
 /// What is known at the end.
@@ -129,7 +137,41 @@ impl Scanner {
             looks_left,
             tired_at: None,
             model,
+            veiled: Veiled::default(),
         }
+    }
+
+    /// With what hides secrets in what is looked at. A terminal's model has to be given bytes in which they are hidden already.
+    pub fn veiled(self, veil: Veil) -> Self {
+        Self { veiled: Veiled::new(Some(veil)), ..self }
+    }
+
+    /// How much before and after what is looked at has to be there.
+    pub(crate) fn margin(&self) -> usize {
+        self.veiled.margin()
+    }
+
+    /// Hides in the begin of the output.
+    pub(crate) fn hide(&self, begin: &mut [u8]) {
+        self.veiled.hide(begin);
+    }
+
+    /// Whether no more lines are looked at before the end.
+    pub(crate) fn is_tired(&self) -> bool {
+        self.tired_at.is_some()
+    }
+
+    /// Whether what says nothing need not be given.
+    pub(crate) fn can_skip(&self) -> bool {
+        self.dropped_bytes > 0 && self.model.is_none() && !self.recogniser.wants_every_line()
+    }
+
+    /// The next bytes say nothing, nor does what was given last; so many lines end in them.
+    pub(crate) fn skip(&mut self, bytes: u64, lines: u64) {
+        self.dropped_lines += newlines(&self.buffer) + lines;
+        self.dropped_bytes += self.buffer.len() as u64 + bytes;
+        self.buffer.clear();
+        (self.done, self.counted, self.line) = (0, 0, self.dropped_lines + 1);
     }
 
     /// Takes the next bytes.
@@ -161,6 +203,7 @@ impl Scanner {
             self.model =
                 Some(Renderer::new(&Options { line_chars: LINE_BYTES_MAX / 4, fold: false, ..Options::default() }));
         }
+        self.veiled.lift(&mut self.buffer);
         self.look_at(self.buffer.len());
         if let Some(model) = self.model.take() {
             model.finish(&mut |line| self.recogniser.line(line.number, line.text));
@@ -180,14 +223,16 @@ impl Scanner {
 
     /// Looks at all lines that are complete, and at the begin of one that is endless.
     fn advance(&mut self) {
-        let end = memchr::memrchr(b'\n', &self.buffer[self.done..]).map(|at| self.done + at + 1);
+        // What is secret may be known by what follows it.
+        let known = self.buffer.len().saturating_sub(self.margin()).max(self.done);
+        let end = memchr::memrchr(b'\n', &self.buffer[self.done..known]).map(|at| self.done + at + 1);
         let open = end.unwrap_or(self.done);
-        let end = if self.buffer.len() - open > LINE_BYTES_MAX { self.buffer.len() } else { open };
+        let end = if known - open > LINE_BYTES_MAX { known } else { open };
         self.look_at(end);
     }
 
     fn drop_front(&mut self) {
-        let count = (self.buffer.len() - TAIL_BYTES).min(self.done);
+        let count = (self.buffer.len() - TAIL_BYTES - self.margin()).min(self.done);
         if self.counted <= count {
             self.dropped_lines = self.line_at(count) - 1;
         } else {
@@ -261,9 +306,12 @@ impl Scanner {
             look.start = start.max(word.start.saturating_sub(LOOK_BYTES / 2));
             look.end = look.end.min(word.end + LOOK_BYTES);
         }
-        let text = clean(&buffer[look.clone()]);
-        if let Some(heading) = needs_heading(&text).then(|| heading(&buffer[..self.done])).flatten() {
-            self.recogniser.set_heading(&heading);
+        let text = clean(self.veiled.show(&self.buffer, self.dropped_bytes, look.clone()));
+        if needs_heading(&text) {
+            let before = self.done.saturating_sub(LOOK_BACK_BYTES)..self.done;
+            if let Some(heading) = heading(self.veiled.show(&self.buffer, self.dropped_bytes, before)) {
+                self.recogniser.set_heading(&heading);
+            }
         }
         self.recogniser.line(line, &text);
         // What follows in the same raw line is looked at too; else the newline is part of the line.
@@ -317,10 +365,9 @@ fn needs_heading(text: &str) -> bool {
     is_position || text.starts_with("FAIL: ") || text.starts_with("ERROR: ")
 }
 
-/// The last line of these that is not indented.
+/// The last line of these, the ones before it, that is not indented.
 fn heading(before: &[u8]) -> Option<String> {
-    let from = before.len().saturating_sub(LOOK_BACK_BYTES);
-    let mut lines = before[from..].rsplit(|byte| *byte == b'\n').map(|line| clean(&line[..line.len().min(LOOK_BYTES)]));
+    let mut lines = before.rsplit(|byte| *byte == b'\n').map(|line| clean(&line[..line.len().min(LOOK_BYTES)]));
     lines.find(|line| !line.is_empty() && !line.starts_with([' ', '\t']))
 }
 

@@ -174,3 +174,18 @@ fn a_report_that_lies_or_is_broken_changes_no_verdict() {
     assert!(text.contains("tests 1 passed (JUnit"), "{text}");
     assert!(text.contains("note: the report b.xml is not well-formed"), "{text}");
 }
+
+#[test]
+fn a_line_that_never_was_is_not_shown_where_bytes_are_missing() {
+    let make = |before: &[u8], after: &[u8]| {
+        let mut digester = Digester::new(DigestOptions::default());
+        digester.push(before);
+        digester.gap(before.len() as u64, before.len() as u64 + 10, "truncated");
+        digester.push(after);
+        let digest = digester.finish(&failed());
+        (digest.text.lines().skip(2).collect::<Vec<_>>().join("\n"), digest.summary.lines)
+    };
+    assert_eq!(make(b"one\ntwo", b"three\nfour\n"), ("| one\n| two\n| three\n| four".to_owned(), 3));
+    assert_eq!(make(b"one\n", b"three\n"), ("| one\n| three".to_owned(), 2));
+    assert_eq!(make(b"", b"three\n"), ("| three".to_owned(), 1));
+}

@@ -52,6 +52,7 @@ mod watching;
 
 pub use crash::CRASH_POINTS;
 pub use error::DaemonError;
+pub(crate) use sight::gaps;
 pub use start::run;
 
 use std::collections::{BTreeMap, BTreeSet};

@@ -119,7 +119,7 @@ pub(super) fn held(record: &Record) -> StoredHeld {
 }
 
 /// What is missing from the output.
-pub(super) fn gaps(record: &Record) -> Vec<(u64, u64, String)> {
+pub(crate) fn gaps(record: &Record) -> Vec<(u64, u64, String)> {
     let known = (record.gaps_count as usize).min(record.gaps.len());
     let word = |why| match why {
         GapWhy::OutputLimit => "output_limit",

@@ -8,6 +8,7 @@ mod calls;
 mod compose;
 mod edges;
 mod hints;
+mod skip;
 mod verdict;
 
 use serde::Serialize;
@@ -15,10 +16,11 @@ use serde::Serialize;
 use crate::junit::Report;
 use crate::recognise::{Counts, Diagnostic, Findings, Mention, Note, Recogniser, Suspect, Test};
 use crate::render::Options;
-use crate::scan::{Scanned, Scanner, TAIL_BYTES};
+use crate::scan::{Scanned, Scanner, TAIL_BYTES, Veil};
 use edges::Edges;
 
 pub use calls::Calls;
+pub use skip::Skipper;
 pub use verdict::Verdict;
 
 /// Bytes of a digest, unless something else is asked for.
@@ -29,6 +31,8 @@ const HEAD_BYTES: usize = 32 << 10;
 const ENDLESS_BYTES: usize = 384;
 /// Most tests and messages in the structured summary.
 const SUMMARY_MAX: usize = 20;
+/// Stands for bytes that are missing: what comes after them is shown in a row of its own, and no line is counted.
+const CUT: &[u8] = b"\x0b";
 /// Most gaps that are named.
 const GAPS_MAX: usize = 16;
 
@@ -105,6 +109,8 @@ pub struct Digester {
     scanner: Scanner,
     head: Vec<u8>,
     bytes: u64,
+    /// Whether the last byte was not a newline.
+    is_in_line: bool,
     gaps: Vec<(u64, u64, String)>,
 }
 
@@ -112,14 +118,25 @@ impl Digester {
     /// Begins before the first byte.
     pub fn new(options: DigestOptions) -> Self {
         let scanner = Scanner::new(Recogniser::new(false), options.columns, options.rows);
-        Self { options, scanner, head: Vec::new(), bytes: 0, gaps: Vec::new() }
+        Self { options, scanner, head: Vec::new(), bytes: 0, is_in_line: false, gaps: Vec::new() }
+    }
+
+    /// With what hides secrets in what is shown, for bytes as they were written. What is painted on a terminal has to come
+    /// with secrets hidden already.
+    pub fn veiled(self, veil: Veil) -> Self {
+        Self { scanner: self.scanner.veiled(veil), ..self }
     }
 
     /// Takes the next bytes.
     pub fn push(&mut self, bytes: &[u8]) {
-        let room = HEAD_BYTES.saturating_sub(self.head.len()).min(bytes.len());
-        self.head.extend_from_slice(&bytes[..room]);
         self.bytes += bytes.len() as u64;
+        self.is_in_line = bytes.last().map_or(self.is_in_line, |last| *last != b'\n');
+        self.take(bytes);
+    }
+
+    fn take(&mut self, bytes: &[u8]) {
+        let room = (HEAD_BYTES + self.scanner.margin()).saturating_sub(self.head.len()).min(bytes.len());
+        self.head.extend_from_slice(&bytes[..room]);
         self.scanner.push(bytes);
     }
 
@@ -127,6 +144,9 @@ impl Digester {
     pub fn gap(&mut self, from: u64, to: u64, why: &str) {
         if self.gaps.len() < GAPS_MAX {
             self.gaps.push((from, to, why.to_owned()));
+        }
+        if self.is_in_line {
+            self.take(CUT);
         }
         self.bytes += to.saturating_sub(from);
     }
@@ -142,7 +162,9 @@ impl Digester {
         verdict: &Verdict<'_>,
         reports: impl FnOnce(&[Mention]) -> Vec<(String, Report)>,
     ) -> Digest {
-        let Self { options, scanner, head, bytes, gaps } = self;
+        let Self { options, scanner, mut head, bytes, gaps, .. } = self;
+        scanner.hide(&mut head);
+        head.truncate(HEAD_BYTES);
         let scanned = scanner.finish();
         let edges = edges(&options, &scanned, &head);
         let mut found = scanned.recogniser.finish();

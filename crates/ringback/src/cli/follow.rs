@@ -109,11 +109,9 @@ pub(super) fn stream(
                 }
             }
             Some(Turn::Ended(mut ended)) => {
-                if let Some(output) = &mut output {
-                    Output::update_gaps(output, &ended);
-                }
+                see_end(&mut output, &ended);
                 step_aside(output.as_ref(), true, at, &mut bar)?;
-                copy(task, true, &mut output, &mut at, printer)?;
+                copy(&ended, true, &mut output, &mut at, printer)?;
                 drop(bar);
                 printer.finish()?;
                 enrich(&mut ended);
@@ -125,6 +123,15 @@ pub(super) fn stream(
                 return Ok(Some(*ended));
             }
         }
+    }
+}
+
+/// What is missing is known now. A file that somebody removed was begun anew by the task's keeper, and is opened again.
+fn see_end(output: &mut Option<Output>, ended: &TaskObject) {
+    match output {
+        Some(file) if file.is_removed() && !ended.output.packed.is => *output = None,
+        Some(file) => file.update_gaps(ended),
+        None => {}
     }
 }
 

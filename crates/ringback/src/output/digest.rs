@@ -3,13 +3,13 @@
 use std::io;
 
 use jiff::Timestamp;
-use ringback_host::client::output::{Output, Piece};
+use ringback_host::client::output::{Output, Part, Piece};
 use ringback_host::wire::TaskObject;
-use ringback_render::digest::{Calls, DigestOptions};
+use ringback_render::digest::{Calls, DigestOptions, Skipper};
 use ringback_render::junit::Report;
 use ringback_render::kept::ReportFile;
 use ringback_render::recognise::{Findings, Mention, Recogniser};
-use ringback_render::scan::Scanner;
+use ringback_render::scan::{GLANCE_BACK_BYTES, Glance, Scanner, Veil};
 use ringback_render::{Digest, Digester, Options, Verdict};
 use serde::Serialize;
 
@@ -20,10 +20,14 @@ use crate::render::task as words;
 pub(crate) fn digest(task: &TaskObject, budget: usize, calls: Calls) -> io::Result<Digest> {
     let (columns, rows) = task.pty.map_or((None, Options::ROWS), |size| (Some(size.columns), size.rows));
     let mut digester = Digester::new(DigestOptions { budget, columns, rows, calls });
-    pieces(task, None, &mut |piece| match piece {
-        Piece::Bytes { bytes, .. } => digester.push(bytes),
-        Piece::Gap(gap) => digester.gap(gap.from, gap.to, &gap.why),
-    })?;
+    if task.pty.is_some() {
+        pieces(task, None, &mut |piece| match piece {
+            Piece::Bytes { bytes, .. } => digester.push(bytes),
+            Piece::Gap(gap) => digester.gap(gap.from, gap.to, &gap.why),
+        })?;
+    } else if let Some(output) = Output::open(task)? {
+        digester = survey(&output, digester)?;
+    }
     let words = words::verdict(task);
     let verdict = Verdict {
         words: &words,
@@ -37,6 +41,26 @@ pub(crate) fn digest(task: &TaskObject, budget: usize, calls: Calls) -> io::Resu
     };
     let reports = |mentions: &[Mention]| reports::of(task, mentions).into_iter().map(named).collect();
     Ok(digester.finish_with(&verdict, reports))
+}
+
+/// Gives an output to a digester, or only counts what of it says nothing. Secrets are hidden in what is shown.
+fn survey(output: &Output, mut digester: Digester) -> io::Result<Digester> {
+    if let Some((margin, hide)) = output.hider() {
+        digester = digester.veiled(Veil::new(margin, hide));
+    }
+    let mut skipper = Skipper::default();
+    output.survey(0..output.len()?, GLANCE_BACK_BYTES, &Glance::add, &mut |part| {
+        Ok(match part {
+            Part::Block(block, glance) => skipper.next(&mut digester, block, glance),
+            Part::Gap(gap) => {
+                let block = skipper.flush(&mut digester);
+                digester.gap(gap.from, gap.to, &gap.why);
+                block
+            }
+        })
+    })?;
+    skipper.flush(&mut digester);
+    Ok(digester)
 }
 
 /// A report file that findings were read from.

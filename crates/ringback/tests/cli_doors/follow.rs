@@ -136,3 +136,54 @@ fn a_command_that_looks_for_its_own_text_finds_nobody() {
     let kept = home.say(&["run", "-f", "-q", "--", "cat", "/proc/self/cmdline"]);
     assert_eq!(kept.out, "cat\0/proc/self/cmdline\0", "its own are its own");
 }
+
+#[test]
+fn whoever_follows_an_output_that_somebody_shortens_or_removes_misses_nothing_that_came_later() {
+    for (how, missing) in [("truncate", "truncated"), ("remove", "removed")] {
+        let home = Home::new();
+        let gate = home.gate("gate");
+        let script = "echo one; echo two; read x < gate; echo three; echo four; exit 4";
+        let mut client = Running::start(home.client(&["run", "-f", "-c", script]));
+        assert_eq!((client.line().as_str(), client.line().as_str()), ("one\n", "two\n"));
+        let id = home.say(&["ps", "-q"]).out.trim().to_owned();
+        let task: Value = serde_json::from_str(&home.say(&["show", "--json", &id]).out).unwrap();
+        let output = std::path::Path::new(task["output"]["path"].as_str().unwrap()).to_owned();
+        if how == "truncate" {
+            std::fs::OpenOptions::new().write(true).open(&output).unwrap().set_len(3).unwrap();
+        } else {
+            std::fs::remove_file(&output).unwrap();
+            let said = home.say(&["logs", "--digest", &id]);
+            assert!(said.code == Some(125) && said.err.contains("is not there any more"), "{said:?}");
+        }
+        // What was given to the client already is not given again.
+        std::fs::write(&gate, "\n").unwrap();
+        let said = client.end();
+        assert_eq!((said.code, said.out.as_str()), (Some(4), "three\nfour\n"), "{how}: {said:?}");
+        let followed = home.say(&["logs", "-f", "-n", "all", &id]);
+        let mark = format!("are missing: {missing}]\nthree\nfour\n");
+        assert!(followed.code == Some(0) && followed.out.ends_with(&mark), "{how}: {followed:?}");
+        let digest = home.say(&["logs", "--digest", &id]).out;
+        assert!(digest.contains(&format!("not kept ({missing})")) && digest.contains("\n| three\n"), "{how}: {digest}");
+    }
+}
+
+#[test]
+fn whoever_follows_too_slowly_is_told_what_was_freed_meanwhile() {
+    let home = Home::new();
+    let _gate = home.gate("gate");
+    let script = "echo up; read x < gate; seq 1 2000000; echo LAST";
+    let id = home.run(&["--max-output", "256KiB", "-c", script]);
+    // More than a pipe holds is not read before the end, so that the client waits in the middle of the file.
+    let mut client = Running::start(home.client(&["logs", "-f", "-n", "all", &id]));
+    assert_eq!(client.line(), "up\n");
+    std::fs::write(home.path("gate"), "go\n").unwrap();
+    assert_eq!(home.say(&["wait", "-q", &id]).code, Some(0));
+    let said = client.end();
+    assert!(
+        said.code == Some(0) && !said.out.contains('\0') && said.out.ends_with("\n2000000\nLAST\n"),
+        "{}",
+        said.err
+    );
+    let missing: Vec<&str> = said.out.lines().filter(|line| line.contains("are missing: output_limit]")).collect();
+    assert!(!missing.is_empty(), "{} bytes", said.out.len());
+}

@@ -146,6 +146,29 @@ fn output_is_read_by_digest_offset_lines_tail_and_grep() {
 }
 
 #[test]
+fn output_names_what_is_missing_of_a_file_that_somebody_shortened_or_removed() {
+    for (removes, missing) in [(false, "truncated"), (true, "removed")] {
+        let home = Home::new();
+        let mut agent = Agent::start(&home);
+        let id = agent.call("run", json!({"command": "echo one; read x; echo two; exit 4", "stdin": true})).id();
+        agent.call("wait", json!({"ids": [id], "pattern": "one"}));
+        let output = home.cli(&["show", &id])["output"]["path"].as_str().unwrap().to_owned();
+        if removes {
+            std::fs::remove_file(&output).unwrap();
+        } else {
+            std::fs::OpenOptions::new().write(true).open(&output).unwrap().set_len(1).unwrap();
+        }
+        agent.call("send", json!({"id": id, "text": "go\n"}));
+        agent.call("wait", json!({"ids": [id]}));
+        for args in [json!({"id": id}), json!({"id": id, "offset": 0}), json!({"id": id, "tail": 9})] {
+            let told = agent.call("output", args);
+            let tail = told.fields["tail"].as_str().unwrap();
+            assert!(tail.contains("not kept") && tail.contains(missing) && tail.ends_with("| two"), "{tail}");
+        }
+    }
+}
+
+#[test]
 fn output_shows_the_screen_of_a_task_that_has_a_terminal() {
     let home = Home::new();
     let mut agent = Agent::start(&home);

@@ -166,3 +166,43 @@ fn a_follower_is_not_shown_the_first_half_of_a_secret() {
     let last = run(&world, &["-c", "printf 'token=abc'"]);
     assert_eq!(world.look(&["logs", "-f", &last]).ok().text(), "token=abc", "at the end nothing is kept back");
 }
+
+/// Where a long output has what a digest shows: the lines before and after it are too many to be looked at one by one.
+const FILLER: &str = "seq 1000000 1100000";
+
+#[test]
+fn in_a_long_output_secrets_are_starred_wherever_a_digest_shows_something() {
+    let world = World::new();
+    let (half, rest) = TOKEN.split_at(20);
+    let both = format!("$DEPLOY_TOKEN {TOKEN}");
+    let shown = [
+        format!("echo begin {both}; {FILLER}"),
+        format!("{FILLER}; printf 'fatal: \\033[1m{half}\\033[0m{rest}\\033[31m %s\\033[0m\\r\\n' {both}; {FILLER}"),
+        format!("{FILLER}; echo \"error[E0308]: {both}\"; echo \" --> src/{TOKEN}.rs:9:26\"; {FILLER}"),
+        format!("{FILLER}; echo \"thread 'a' panicked at src/a.rs:1:2:\"; echo \"is {both}\"; echo; {FILLER}"),
+        format!("{FILLER}; echo \"test {TOKEN}::b ... FAILED\"; {FILLER}"),
+        format!(
+            "{FILLER}; echo \"/src/{TOKEN}.js\"; echo \"  12:5  error  $DEPLOY_TOKEN is not defined  no-undef\"; {FILLER}"
+        ),
+        format!(
+            "{FILLER}; echo '-----BEGIN PRIVATE KEY-----'; echo \"error: {VALUE}\"; echo '-----END PRIVATE KEY-----'; {FILLER}"
+        ),
+        format!("{FILLER}; echo \"generated xml file: /tmp/{TOKEN}.xml\"; {FILLER}"),
+        format!("{FILLER}; echo end {both}"),
+        format!("{FILLER}; printf 'last words %s' {}", &VALUE[..9]),
+    ];
+    for script in shown {
+        let id = run(&world, &["-c", &format!("{script}; exit 1")]);
+        assert_eq!(world.end(&id)["exit_code"], 1, "{script}");
+        for args in
+            [&["logs", "--digest", id.as_str()][..], &["logs", "--digest", "--json", &id], &["diagnostics", &id]]
+        {
+            let text = bare(&world.look(args).ok().text());
+            let has_secret = text.contains(&VALUE[..9]) || text.contains(&TOKEN[4..16]) || text.contains(&TOKEN[30..]);
+            assert!(!has_secret, "{script}: {args:?}: {text}");
+        }
+        let digest = world.look(&["logs", "--digest", &id]).ok().text();
+        let is_named = script.contains("KEY") || script.contains("xml") || digest.contains("*****");
+        assert!(is_named && digest.len() <= 2048, "{script}: {digest}");
+    }
+}

@@ -5,13 +5,15 @@ mod facts;
 mod follow;
 mod index;
 mod lines;
+mod live;
 
 use std::fs::File;
 use std::io::{self, Write as _};
 use std::ops::Range;
-use std::os::unix::fs::FileExt as _;
+use std::os::unix::fs::{FileExt as _, MetadataExt as _};
 use std::path::Path;
 
+pub use ahead::Part;
 pub use facts::{Facts, facts};
 pub use follow::{Follow, Turn};
 pub use lines::{LINE_BYTES_MAX, Line, LineSink, Lines};
@@ -20,9 +22,11 @@ use ringback_sys::files;
 pub use ringback_sys::form::index::Stream;
 use serde_bytes::ByteBuf;
 
-use crate::mask::{Block, Mask};
+pub use crate::mask::Block;
+use crate::mask::Mask;
 use crate::wire::TaskObject;
 use index::Index;
+use live::Live;
 
 /// How much is read at once: what is read around it to hide secrets is a small part of it, and all stays in a processor's cache.
 const BLOCK_BYTES: usize = 256 << 10;
@@ -73,6 +77,7 @@ pub struct Output {
     gaps: Vec<Gap>,
     /// What is hidden of it; nothing for the bytes as they were written.
     mask: Option<Mask>,
+    live: Option<Live>,
 }
 
 impl Output {
@@ -99,7 +104,7 @@ impl Output {
                 io::ErrorKind::NotFound,
                 format!("the output of {} is not there any more: {} was removed", task.id, path.display()),
             )),
-            Ok(output) => Ok(output),
+            Ok(output) => Ok(output.map(|output| Self { live: Live::of(task), ..output })),
             Err(error) => Err(io::Error::new(
                 error.kind(),
                 format!("cannot read the output of {}, {}: {error}", task.id, path.display()),
@@ -119,7 +124,7 @@ impl Output {
             Ok::<File, io::Error>(file)
         };
         gaps.sort_by_key(|gap| gap.from);
-        Ok(Some(Self { file: in_memory(output)?, index: Index::of(in_memory(index)?), gaps, mask: None }))
+        Ok(Some(Self { file: in_memory(output)?, index: Index::of(in_memory(index)?), gaps, mask: None, live: None }))
     }
 
     fn open_at(path: &Path, index_path: &Path, mut gaps: Vec<Gap>) -> io::Result<Option<Self>> {
@@ -129,7 +134,7 @@ impl Output {
             Err(error) => return Err(error),
         };
         gaps.sort_by_key(|gap| gap.from);
-        Ok(Some(Self { file, index: Index::open(index_path)?, gaps, mask: None }))
+        Ok(Some(Self { file, index: Index::open(index_path)?, gaps, mask: None, live: None }))
     }
 
     /// How many bytes there are now, gaps included. A file that ends in a gap is shorter.
@@ -156,8 +161,14 @@ impl Output {
         Ok(self.len()? == 0)
     }
 
+    /// Whether somebody has removed its file; one that is packed is in none.
+    pub fn is_removed(&self) -> bool {
+        self.file.metadata().is_ok_and(|facts| facts.nlink() == 0)
+    }
+
     /// Takes over what the task now says about missing bytes.
     pub fn update_gaps(&mut self, task: &TaskObject) {
+        self.live = Live::of(task);
         self.gaps.clear();
         self.gaps.extend(task.output.gaps.iter().map(|(from, to, why)| Gap { from: *from, to: *to, why: why.clone() }));
         self.gaps.sort_by_key(|gap| gap.from);
@@ -195,6 +206,11 @@ impl Output {
                 }
                 Next::Bytes => {
                     let bytes = block.bytes();
+                    let bytes = &bytes[..self.were_there(at, bytes.len())?];
+                    if bytes.is_empty() {
+                        // It was freed meanwhile, and is a gap now.
+                        continue;
+                    }
                     if labels {
                         self.label(at, bytes, sink)?;
                     } else {
@@ -210,16 +226,29 @@ impl Output {
 
     /// What there is at this place, as far as one reading into `block` goes.
     fn next(&self, at: u64, end: u64, block: &mut Block) -> io::Result<Next<'_>> {
-        if let Some(gap) = self.gaps.iter().find(|gap| gap.from <= at && at < gap.to) {
+        if let Some(gap) = self.gap_at(at) {
             return Ok(Next::Gap(gap));
         }
-        let next_gap = self.gaps.iter().map(|gap| gap.from).filter(|from| *from > at).min().unwrap_or(u64::MAX);
-        let want = usize::try_from(end.min(next_gap) - at).unwrap_or(usize::MAX).min(BLOCK_BYTES);
-        match &self.mask {
-            Some(mask) => mask.read_block(&self.file, block, want, at)?,
-            None => block.read(&self.file, want, at)?,
-        }
+        self.read_block(block, self.bytes_from(at, end, BLOCK_BYTES), at)?;
         Ok(if block.bytes().is_empty() { Next::Nothing } else { Next::Bytes })
+    }
+
+    fn gap_at(&self, at: u64) -> Option<&Gap> {
+        self.gaps.iter().find(|gap| gap.from <= at && at < gap.to)
+    }
+
+    /// How many bytes there are before the end and the next gap, at most so many.
+    fn bytes_from(&self, at: u64, end: u64, most: usize) -> usize {
+        let next_gap = self.gaps.iter().map(|gap| gap.from).filter(|from| *from > at).min().unwrap_or(u64::MAX);
+        usize::try_from(end.min(next_gap) - at).unwrap_or(usize::MAX).min(most)
+    }
+
+    /// Reads these bytes as they may be shown.
+    fn read_block(&self, block: &mut Block, length: usize, at: u64) -> io::Result<()> {
+        match &self.mask {
+            Some(mask) => mask.read_block(&self.file, block, length, at),
+            None => block.read(&self.file, length, at),
+        }
     }
 
     /// Splits bytes where the index does. An entry is written before its bytes, so what was read is in the index already.
@@ -310,6 +339,7 @@ pub(super) mod tests {
 
     pub(super) struct Sample {
         _dir: tempfile::TempDir,
+        pub(super) path: std::path::PathBuf,
         pub(super) output: Output,
     }
 
@@ -324,7 +354,7 @@ pub(super) mod tests {
         }
         let gaps = gaps.iter().map(|(from, to)| Gap { from: *from, to: *to, why: "output_limit".to_owned() });
         let output = Output::open_at(&path, &index_path, gaps.collect()).unwrap().unwrap();
-        Sample { _dir: dir, output }
+        Sample { _dir: dir, path, output }
     }
 
     fn pieces(sample: &mut Sample, range: Range<u64>, labels: bool) -> Vec<String> {
@@ -369,7 +399,7 @@ pub(super) mod tests {
         let (path, index_path) = (dir.path().join("output"), dir.path().join("output.idx"));
         std::fs::write(&path, b"").unwrap();
         let output = Output::open_at(&path, &index_path, Vec::new()).unwrap().unwrap();
-        let mut sample = Sample { _dir: dir, output };
+        let mut sample = Sample { _dir: dir, path: path.clone(), output };
         let entry = Entry { offset: 0, wall_ms: 7, stream: Stream::Stderr };
         std::fs::write(&index_path, entry.encode()).unwrap();
         std::fs::write(&path, b"ab").unwrap();
