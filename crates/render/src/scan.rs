@@ -142,6 +142,7 @@ impl Scanner {
     }
 
     /// With what hides secrets in what is looked at. A terminal's model has to be given bytes in which they are hidden already.
+    #[must_use]
     pub fn veiled(self, veil: Veil) -> Self {
         Self { veiled: Veiled::new(Some(veil)), ..self }
     }

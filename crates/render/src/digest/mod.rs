@@ -123,6 +123,7 @@ impl Digester {
 
     /// With what hides secrets in what is shown, for bytes as they were written. What is painted on a terminal has to come
     /// with secrets hidden already.
+    #[must_use]
     pub fn veiled(self, veil: Veil) -> Self {
         Self { scanner: self.scanner.veiled(veil), ..self }
     }

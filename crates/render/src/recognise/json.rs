@@ -227,7 +227,9 @@ fn ruff(to: &mut Recogniser, number: u64, text: &str) -> Option<()> {
 
 fn ruff_all(to: &mut Recogniser, number: u64, text: &str) -> Option<()> {
     let all: Vec<RuffLine> = serde_json::from_str(text).ok()?;
-    all.into_iter().for_each(|line| ruff_said(to, number, line));
+    for line in all {
+        ruff_said(to, number, line);
+    }
     Some(())
 }
 
