@@ -318,7 +318,7 @@ mod tests {
     fn each_byte_in_each_place_is_odd_or_not() {
         for byte in 0..=u8::MAX {
             let is_control = (byte < b' ' && !b"\t\n".contains(&byte)) || byte >= 0x7f;
-            for place in 0..2 * WORD_BYTES + 1 {
+            for place in 0..=2 * WORD_BYTES {
                 for filler in [b' ', b'~', b'\n', b'&', b'x'] {
                     let mut text = [filler; 2 * WORD_BYTES + 1];
                     text[place] = byte;

@@ -13,7 +13,9 @@ const SECRET: &[u8] = b"hunter22";
 
 fn hide(text: &mut [u8]) {
     let found: Vec<usize> = memchr::memmem::find_iter(text, SECRET).collect();
-    found.into_iter().for_each(|at| text[at..at + SECRET.len()].fill(b'*'));
+    for at in found {
+        text[at..at + SECRET.len()].fill(b'*');
+    }
 }
 
 fn digester() -> Digester {

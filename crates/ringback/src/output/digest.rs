@@ -45,8 +45,8 @@ pub(crate) fn digest(task: &TaskObject, budget: usize, calls: Calls) -> io::Resu
 
 /// Gives an output to a digester, or only counts what of it says nothing. Secrets are hidden in what is shown.
 fn survey(output: &Output, mut digester: Digester) -> io::Result<Digester> {
-    if let Some((margin, hide)) = output.hider() {
-        digester = digester.veiled(Veil::new(margin, hide));
+    if let Some(hide) = output.hider() {
+        digester = digester.veiled(Veil::new(Output::HIDER_BYTES, hide));
     }
     let mut skipper = Skipper::default();
     output.survey(0..output.len()?, GLANCE_BACK_BYTES, &Glance::add, &mut |part| {

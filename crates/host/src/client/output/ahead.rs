@@ -96,11 +96,14 @@ impl Output {
         self.read_by(readers(&range), range, GLANCE_BYTES, &read, take)
     }
 
-    /// What hides the secrets of this output in a text, and how much before and after the text it has to see; nothing where
-    /// all may be shown. (Whether more may come after the text is its second argument.)
-    pub fn hider(&self) -> Option<(usize, impl Fn(&mut [u8], bool) + 'static)> {
+    /// How much before and after a text [`Output::hider`] has to see.
+    pub const HIDER_BYTES: usize = MARGIN_BYTES;
+
+    /// What hides the secrets of this output in a text; nothing where all may be shown. (Whether more may come after the
+    /// text is its second argument.)
+    pub fn hider(&self) -> Option<impl Fn(&mut [u8], bool) + 'static> {
         let mask = self.mask.clone()?;
-        Some((MARGIN_BYTES, move |text: &mut [u8], goes_on: bool| mask.hide_in(text, goes_on)))
+        Some(move |text: &mut [u8], goes_on: bool| mask.hide_in(text, goes_on))
     }
 
     /// Reads by so many threads, or without any.
@@ -219,7 +222,9 @@ impl<T> Look<'_, T> {
         let block = (self.take)(part)?;
         self.at = end;
         // Where nobody reads any more, nobody takes it.
-        block.into_iter().for_each(|block| drop(self.give_back.send(block)));
+        if let Some(block) = block {
+            drop(self.give_back.send(block));
+        }
         Ok(true)
     }
 }
