@@ -25,7 +25,7 @@ impl Daemon {
         self.adopt_outbox();
         self.begin_sweep();
         self.plan_packing();
-        self.collect_again();
+        self.plan_collecting_again();
         let noted = files::read_regular(&self.home.boot()).is_ok_and(|last| last == boot);
         self.round.boot_to_note = (!noted).then_some(boot);
         self.close_round();

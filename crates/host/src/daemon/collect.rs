@@ -39,6 +39,9 @@ const GO_MS: u64 = 1000;
 const STUCK_MAX: usize = 4;
 /// A new daemon looks again at tasks that ended so long ago: the one before may have died before it came to them.
 const AGAIN_MS: i64 = 10 * 60 * 1000;
+/// How long after its start, milliseconds. Each look reads the end of an output, nearly all of which were read before; daemons that
+/// are killed one after the other are not to leave a process each that does so.
+const AGAIN_PAUSE_MS: u64 = 1000;
 /// How much of what it says is read.
 const SAID_BYTES_MAX: u64 = 64 << 10;
 
@@ -47,6 +50,7 @@ const SAID_BYTES_MAX: u64 = 64 << 10;
 pub(super) struct Collector {
     waiting: VecDeque<Waiting>,
     start_at_ms: Option<u64>,
+    again_at_ms: Option<u64>,
     running: Option<Running>,
     stuck: BTreeSet<i32>,
 }
@@ -119,9 +123,15 @@ impl Collector {
         self.waiting.iter().chain(in_hand).any(|task| task.id == id)
     }
 
+    /// Whether tasks of the daemon before are still to be looked for.
+    pub(super) fn looks_again(&self) -> bool {
+        self.again_at_ms.is_some()
+    }
+
     /// When something is to be done, by the monotonic clock.
     pub(super) fn next_due(&self) -> Option<u64> {
-        self.running.as_ref().map(|running| running.due_ms).or(self.start_at_ms)
+        let next = self.running.as_ref().map(|running| running.due_ms).or(self.start_at_ms);
+        next.into_iter().chain(self.again_at_ms).min()
     }
 
     fn add(&mut self, task: Waiting) {
@@ -155,8 +165,14 @@ impl Daemon {
         }
     }
 
+    /// Tasks that ended a short while ago are looked at again when this daemon has lived for a while.
+    pub(super) fn plan_collecting_again(&mut self) {
+        self.collector.again_at_ms = Some(process::monotonic_ms() + AGAIN_PAUSE_MS);
+    }
+
     /// Looks again at tasks that ended a short while ago.
-    pub(super) fn collect_again(&mut self) {
+    fn collect_again(&mut self) {
+        self.collector.again_at_ms = None;
         let since_ms = process::wall_ms() - AGAIN_MS;
         let open = self.lives.values().map(|live| live.row.clone());
         let closed = self.store.ended_since(since_ms, BATCH_MAX).unwrap_or_else(|error| {
@@ -176,6 +192,9 @@ impl Daemon {
 
     /// Starts the process if it is time, and ends one that takes too long.
     pub(super) fn collect_due(&mut self, now_ms: u64) {
+        if self.collector.again_at_ms.is_some_and(|at_ms| at_ms <= now_ms) {
+            self.collect_again();
+        }
         match &mut self.collector.running {
             Some(running) if running.due_ms > now_ms => {}
             Some(running) if !running.was_killed => {
@@ -195,8 +214,16 @@ impl Daemon {
         }
     }
 
-    /// Starts the process with those that wait, unless it runs. It goes on when we leave.
-    pub(super) fn collect_now(&mut self) {
+    /// This daemon leaves: the process with those that wait is started, and goes on.
+    pub(super) fn collect_last(&mut self) {
+        if self.collector.looks_again() {
+            self.collect_again();
+        }
+        self.collect_now();
+    }
+
+    /// Starts the process with those that wait, unless it runs.
+    fn collect_now(&mut self) {
         self.collector.start_at_ms = None;
         if self.collector.running.is_some() || self.collector.stuck.len() >= STUCK_MAX {
             return;
@@ -307,5 +334,7 @@ mod tests {
         collector.stuck.remove(&3);
         collector.plan();
         assert!(collector.next_due().is_some());
+        collector.again_at_ms = Some(1);
+        assert_eq!(collector.next_due(), Some(1), "what is due first");
     }
 }

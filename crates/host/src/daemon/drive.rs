@@ -57,7 +57,7 @@ impl Daemon {
         }
         self.drop_blank();
         // Those that still wait have their reports read while nobody serves.
-        self.collect_now();
+        self.collect_last();
         Ok(())
     }
 

@@ -63,7 +63,7 @@ impl Daemon {
             Ok(rows) => {
                 for row in rows {
                     // Its folder is still written into.
-                    if !self.collector.has(row.id) {
+                    if !self.collector.has(row.id) && !self.collector.looks_again() {
                         self.pack(&row);
                     }
                 }
