@@ -5,11 +5,13 @@ use std::fs::File;
 use std::io::{self, Read as _};
 use std::os::fd::AsFd as _;
 use std::os::unix::net::UnixStream;
+use std::os::unix::process::ExitStatusExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use ringback_sys::growth::FilesWatch;
+use ringback_sys::pidfd::PidFd;
 use ringback_sys::watch::{For, poll};
 
 use super::error::{ClientError, Holder};
@@ -200,7 +202,11 @@ fn launch(home: &Home, program: &Path) -> Result<String, ClientError> {
         return Ok(String::new());
     }
     let text = String::from_utf8_lossy(&words).trim().to_owned();
-    let message = if text.is_empty() { "it left without a word".to_owned() } else { text };
+    let message = if text.is_empty() { "it left without a word".to_owned() } else { text.clone() };
+    // Whoever killed it did not mean us.
+    if text.is_empty() && was_killed(&mut child) {
+        return Ok(message);
+    }
     // Two daemons started by hand at the same moment: the other one serves.
     if connect(home)?.is_some() {
         return Ok(message);
@@ -213,6 +219,13 @@ fn launch(home: &Home, program: &Path) -> Result<String, ClientError> {
     // It reads the same config as we do, and what is wrong there is mended there.
     Config::load()?;
     Err(ClientError::Start { message, log: home.log() })
+}
+
+/// Whether a daemon that closed its output was ended by a signal.
+fn was_killed(child: &mut Child) -> bool {
+    let process = PidFd::open_child(child.id().cast_signed());
+    let has_ended = process.is_ok_and(|process| poll(&[(process.as_fd(), For::Read)], Some(answer_wait())).is_ok());
+    has_ended && matches!(child.try_wait(), Ok(Some(status)) if status.signal().is_some())
 }
 
 /// Everything up to the first end of line, or to the end.
@@ -267,5 +280,9 @@ mod tests {
         write("#!/bin/sh\nexit 3\n");
         let error = launch(&home, &program).unwrap_err();
         assert!(error.to_string().contains("without a word"), "{error}");
+        // One that is killed says nothing of the next one.
+        write("#!/bin/sh\n[ -e \"$RINGBACK_HOME/again\" ] && exec echo the disk is full\ntouch \"$RINGBACK_HOME/again\"\nkill -9 $$\n");
+        let error = connect_or_start(&home, &Launcher::program(&program)).unwrap_err();
+        assert!(error.to_string().contains("the disk is full"), "{error}");
     }
 }
