@@ -36,6 +36,9 @@ enum Task {
     /// The work that `flame` records.
     #[command(hide = true)]
     Drive(flame::Drive),
+    /// A client that asks for many tasks, which `prove` kills.
+    #[command(hide = true)]
+    Ask(prove::Asker),
     /// Sleeps, and writes the monotonic clock to a file as its last act: what the bench waits for.
     #[command(hide = true)]
     Stamp(bench::Stamp),
@@ -44,6 +47,7 @@ enum Task {
 fn main() -> ExitCode {
     let done = match Arguments::parse().task {
         Task::Prove(options) => prove::run(&options).map_err(Into::into),
+        Task::Ask(asker) => asker.run(),
         Task::Bench(options) => bench::run(&options),
         Task::Budgets(options) => budgets::run(&options),
         Task::Flame(options) => flame::run(&options),

@@ -10,7 +10,7 @@ use super::chance::{Chance, pause};
 /// How many stand there all the time.
 const STANDING: usize = 12;
 /// Between two that come. Each costs as much as a task does, and it is tasks that are to be tried.
-const PAUSE: Duration = Duration::from_millis(20);
+const PAUSE: Duration = Duration::from_millis(60);
 
 /// Canaries that stand, and what became of those that come and go.
 pub(crate) struct Canaries {

@@ -12,6 +12,12 @@ const CUT: &str =
 /// Freezes it until the input ends, also because whoever holds its other end was killed.
 const FREEZE: &str = "fsfreeze -f \"$1\" && echo frozen && { read -r _; fsfreeze -u \"$1\"; }";
 
+/// Writes until nothing more can be written.
+const FILL: &str = "for again in 1 2 3 4 5 6 7 8 9; do
+    dd if=/dev/zero of=\"$1/filler\" bs=1k oflag=append conv=notrunc 2> /dev/null
+    echo more > \"$1/more\" 2> /dev/null || exit 0
+done; echo there is always room >&2; exit 1";
+
 /// A file system in a file, mounted as the home.
 pub(crate) struct Disk {
     image: PathBuf,
@@ -47,10 +53,10 @@ impl Disk {
         }
     }
 
-    /// Takes every block that is left.
+    /// Takes every block that is left, and those that a task gives back meanwhile.
     pub(crate) fn fill(&self) -> Result<(), String> {
         let home = self.home.display().to_string();
-        shell("dd if=/dev/zero of=\"$1/filler\" bs=1k 2> /dev/null; ! echo more > \"$1/more\" 2> /dev/null", &[&home])
+        shell(FILL, &[&home])
     }
 
     /// Gives them back.

@@ -13,7 +13,10 @@ use super::subject::Subject;
 pub(crate) const MODES: [&str; 6] = ["daemon", "client", "command", "keeper", "daemon and keeper", "all of them"];
 
 /// The longest pause between two kills: a daemon that is killed at once each time never gets to anything.
-const PAUSE: Duration = Duration::from_millis(60);
+const PAUSE: Duration = Duration::from_millis(120);
+/// The same while everything ends, and how many times: a client may ask its daemon anew 256 times.
+const SETTLING_PAUSE: Duration = Duration::from_millis(240);
+const SETTLING_MAX: u32 = 40;
 /// Once in so many times a keeper is looked for among all processes, so that one that is just being started is hit too.
 const WHOLE_LOOK: u64 = 6;
 
@@ -26,10 +29,19 @@ pub(crate) struct Hits {
     pub(crate) commands: BTreeSet<String>,
 }
 
-/// Kills until all was asked for.
-pub(crate) fn kill_at_random(subject: &Subject, mode: &str, shared: &Shared, mut chance: Chance, asked: &AtomicBool) {
-    while !asked.load(Ordering::Relaxed) {
-        chance.moment(PAUSE);
+/// Kills until all was asked for, and now and then while it ends, until that is `over`.
+pub(crate) fn kill_at_random(
+    subject: &Subject,
+    mode: &str,
+    shared: &Shared,
+    mut chance: Chance,
+    (asked, over): (&AtomicBool, &AtomicBool),
+) {
+    let mut settling = 0;
+    while !over.load(Ordering::Relaxed) && settling < SETTLING_MAX {
+        let is_asked = asked.load(Ordering::Relaxed);
+        settling += u32::from(is_asked);
+        chance.moment(if is_asked { SETTLING_PAUSE } else { PAUSE });
         match mode {
             "daemon" => kill_daemon(subject, shared),
             "client" => kill_client(shared, &mut chance),
@@ -89,11 +101,15 @@ fn kill_both(subject: &Subject, shared: &Shared, chance: &mut Chance) {
 
 fn kill_command(subject: &Subject, shared: &Shared, chance: &mut Chance) {
     let keepers = processes::settled_keepers(&subject.home());
-    let members = processes::members(&keepers.into_iter().map(|(_, task)| task).collect());
+    if keepers.is_empty() {
+        return;
+    }
+    let (_, task) = keepers[usize::try_from(chance.below(keepers.len() as u64)).unwrap_or(0)].clone();
+    let members = processes::members(&subject.home(), &task);
     if members.is_empty() {
         return;
     }
-    let (member, task) = members[usize::try_from(chance.below(members.len() as u64)).unwrap_or(0)].clone();
+    let member = members[usize::try_from(chance.below(members.len() as u64)).unwrap_or(0)];
     lock(&shared.hits).commands.insert(task.clone());
     let hit = processes::kill(member, |pid| processes::task_of(pid).as_ref() == Some(&task));
     shared.kills.fetch_add(u64::from(hit), Ordering::Relaxed);

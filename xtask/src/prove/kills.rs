@@ -3,6 +3,7 @@
 //! It runs in a process namespace of its own with few pids, so that numbers are given again soon, and nothing outside
 //! can be reached. Several homes are tried beside each other: while one settles, others are killed at.
 
+use std::collections::BTreeMap;
 use std::process::Command;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -21,14 +22,17 @@ use super::subject::Subject;
 use super::zoo::RESPAWN;
 use super::{Trial, is_installed};
 
-/// Tasks of one round: enough that many of them live at once, and few enough that it ends within seconds.
-const TASKS: u64 = 240;
+/// Tasks of one round of any kind, and those of them that are quick: enough that many live at once, and few enough that it ends
+/// within seconds.
+const TASKS: (u64, u64) = (60, 900);
 /// Those of the one round that is part of the tests.
-const TASKS_SHORT: u64 = 90;
+const TASKS_SHORT: (u64, u64) = (60, 120);
+/// The numbers of a round.
+const NUMBERS: u64 = 10_000;
 /// So many rounds have the same home; then there is a new one, and its beginning is killed at too.
-const ROUNDS_OF_A_HOME: u64 = 8;
-/// Pids of the namespace: a number comes again within seconds.
-const PIDS: u32 = 4000;
+const ROUNDS_OF_A_HOME: u64 = 6;
+/// Pids of the namespace: a number comes again within seconds, and there are enough for all trees of all homes.
+const PIDS: u32 = 8000;
 /// An act of a round that takes longer is told, so that what hangs has a name.
 const STUCK: Duration = Duration::from_secs(45);
 /// So much longer than asked for the kills may take, to end their last rounds.
@@ -73,9 +77,12 @@ pub(crate) fn run(trial: &mut Trial<'_>, inside: bool, homes: usize) -> Result<(
         scope.spawn(|| tell_what_hangs(&acts, &over));
         let running: Vec<_> = acts
             .iter()
-            .map(|act| {
+            .enumerate()
+            .map(|(at, act)| {
                 let field = &field;
-                scope.spawn(move || rounds(field, program, seed, short, act))
+                // One is on the disk, which takes several times as long; what is killed does not depend on it.
+                let place = if at == 0 { Subject::new } else { Subject::in_memory };
+                scope.spawn(move || rounds(field, || place(program), seed, short, act))
             })
             .collect();
         let ended = running.into_iter().map(|home| home.join().unwrap_or_else(|_| Err("a thread panicked".to_owned())));
@@ -85,6 +92,11 @@ pub(crate) fn run(trial: &mut Trial<'_>, inside: bool, homes: usize) -> Result<(
     });
     let (tasks, kills) = (field.tasks.load(Ordering::Relaxed), field.kills.load(Ordering::Relaxed));
     println!("kills: {kills} of {tasks} tasks in {} s, {homes} homes at once", begun_at.elapsed().as_secs());
+    let mut spent = BTreeMap::<&str, Duration>::new();
+    for (what, time) in acts.iter().flat_map(Act::spent) {
+        *spent.entry(what).or_default() += time;
+    }
+    spent.iter().for_each(|(what, time)| println!("kills: {:.1} s {what}", time.as_secs_f64()));
     drop(field);
     let (hit, flown) = (canaries.take_away(), canaries.flown.load(Ordering::Relaxed));
     trial.results.add("kills", "canaries", &Counts::from([("canaries", flown), ("canaries_hit", hit)]))?;
@@ -119,10 +131,16 @@ fn go_inside(trial: &Trial<'_>, homes: usize) -> Result<(), String> {
 }
 
 /// One home after another, and in each some rounds.
-fn rounds(field: &Field<'_>, program: &std::path::Path, seed: u64, short: bool, act: &Act) -> Result<(), String> {
+fn rounds(
+    field: &Field<'_>,
+    new_home: impl Fn() -> Result<Subject, String>,
+    seed: u64,
+    short: bool,
+    act: &Act,
+) -> Result<(), String> {
     let mut first = true;
     while first || !short && Instant::now() < field.until {
-        let subject = Subject::new(program)?;
+        let subject = new_home()?;
         let respawn = std::fs::write(subject.oracle().join("respawn.sh"), RESPAWN);
         respawn.map_err(|error| format!("cannot write: {error}"))?;
         field.rooms.link(&subject.oracle())?;
@@ -134,8 +152,9 @@ fn rounds(field: &Field<'_>, program: &std::path::Path, seed: u64, short: bool, 
             // Without time there is one round, with all of them.
             let at = if short { MODES.len() - 1 } else { usize::try_from(round).unwrap_or(0) % MODES.len() };
             let (mode, seed) = (MODES[at], seed + round);
-            let tasks = if short { TASKS_SHORT } else { TASKS };
-            let plan = Plan { mode, seed, numbers: round * 1000..round * 1000 + tasks };
+            let (tasks, quick) = if short { TASKS_SHORT } else { TASKS };
+            let (first, second) = (round * NUMBERS, round * NUMBERS + tasks);
+            let plan = Plan { mode, seed, numbers: first..second, quick: second..second + quick };
             let (counts, wrong) = one_round(&subject, &plan, act)?;
             field.tasks.fetch_add(counts["tasks"], Ordering::Relaxed);
             field.kills.fetch_add(counts["kills"], Ordering::Relaxed);

@@ -2,6 +2,7 @@
 //!
 //! Each part prints what it saw and adds it to a results file, so that short runs add up to a long one.
 
+mod asker;
 mod canary;
 mod chance;
 mod crashes;
@@ -22,6 +23,7 @@ mod round;
 mod simulation;
 mod soak;
 mod subject;
+mod tables;
 mod zoo;
 
 use std::path::{Path, PathBuf};
@@ -30,6 +32,8 @@ use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 
+use crate::built;
+pub(crate) use asker::Asker;
 use results::Results;
 
 /// How long, and what.
@@ -47,6 +51,13 @@ pub(crate) struct Options {
     /// Where results add up; delete it to begin anew.
     #[arg(long, value_name = "FILE", default_value = "target/prove.json")]
     pub(crate) results: PathBuf,
+    /// Add what is seen to the results that are kept with the sources (docs/proof.json), and write the tables of
+    /// docs/reliability.md from them.
+    #[arg(long, conflicts_with = "results")]
+    keep: bool,
+    /// Run nothing: add the results of this file to those that are kept, and write the tables (may be given again).
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["results", "only"])]
+    add: Vec<PathBuf>,
     /// The program to be tried; a debug build of this checkout when it is not given.
     #[arg(long, value_name = "FILE")]
     pub(crate) program: Option<PathBuf>,
@@ -54,7 +65,7 @@ pub(crate) struct Options {
     #[arg(long, default_value_t = 1_000_000, value_name = "N")]
     pub(crate) ended: u64,
     /// How many homes `kills` has beside each other.
-    #[arg(long, default_value_t = 3, value_name = "N")]
+    #[arg(long, default_value_t = 6, value_name = "N")]
     pub(crate) homes: usize,
     /// As `--minutes`, for short runs; 0 is one round of each part.
     #[arg(long, hide = true)]
@@ -108,8 +119,26 @@ pub(crate) struct Trial<'a> {
     pub(crate) results: &'a mut Results,
 }
 
-/// Runs the parts, prints the table, and fails if any promise was seen broken.
+/// Runs the parts, or adds results that there are.
 pub(crate) fn run(options: &Options) -> Result<(), String> {
+    let kept = built::root().join(tables::KEPT);
+    if !options.add.is_empty() {
+        let mut results = Results::open(&kept)?;
+        for path in &options.add {
+            results.take_in(&Results::open(path)?)?;
+        }
+        return tables::write(&results);
+    }
+    let path = if options.keep { &kept } else { &options.results };
+    let tried = try_all(options, path);
+    if options.keep {
+        tables::write(&Results::open(path)?)?;
+    }
+    tried
+}
+
+/// Runs the parts, prints the table, and fails if any promise was seen broken.
+fn try_all(options: &Options, path: &Path) -> Result<(), String> {
     let program = match &options.program {
         Some(program) => program.clone(),
         None => build()?,
@@ -119,7 +148,7 @@ pub(crate) fn run(options: &Options) -> Result<(), String> {
         return Err(format!("{} is not called `ringback`, so it would not find itself", program.display()));
     }
     let seed = options.seed.unwrap_or_else(chance::time_of_day);
-    let mut results = Results::open(&options.results)?;
+    let mut results = Results::open(path)?;
     let failures = results.failures();
     let chosen = |part: Part| options.only.is_empty() || options.only.contains(&part);
     let shares: u64 = SHARES.iter().filter(|(part, _)| chosen(*part)).map(|(_, share)| share).sum();
@@ -133,7 +162,7 @@ pub(crate) fn run(options: &Options) -> Result<(), String> {
             eprintln!("{part:?} stopped: {words}");
             stopped.push(format!("{part:?}"));
         }
-        results = Results::open(&options.results)?;
+        results = Results::open(path)?;
     }
     if !options.inside {
         println!("\n{}", results.table());
@@ -143,7 +172,7 @@ pub(crate) fn run(options: &Options) -> Result<(), String> {
         return Ok(());
     }
     let stopped = if stopped.is_empty() { String::new() } else { format!("; stopped: {}", stopped.join(", ")) };
-    Err(format!("{new} new failures, kept in {}{stopped}", options.results.display()))
+    Err(format!("{new} new failures, kept in {}{stopped}", path.display()))
 }
 
 fn try_part(part: Part, trial: &mut Trial<'_>, options: &Options) -> Result<(), String> {

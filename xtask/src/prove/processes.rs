@@ -1,6 +1,5 @@
 //! Processes as they are seen from outside: found by what they carry, signalled through a pidfd.
 
-use std::collections::BTreeSet;
 use std::fs;
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::MetadataExt as _;
@@ -75,11 +74,15 @@ pub(crate) fn marked(entry: &str) -> Vec<Pid> {
     all().into_iter().filter(|pid| has_environment(*pid, entry) && is_foreign(*pid) && is_alive(*pid)).collect()
 }
 
-/// The living processes of these tasks, each with its task.
-pub(crate) fn members(tasks: &BTreeSet<String>) -> Vec<(Pid, String)> {
-    let member = |pid: Pid| Some((pid, task_of(pid).filter(|task| tasks.contains(task))?));
-    let members = all().into_iter().filter_map(member);
-    members.filter(|(pid, _)| is_foreign(*pid) && is_alive(*pid)).collect()
+/// The living processes of a task: those in its cgroup, or, where it has none, those with its mark.
+pub(crate) fn members(home: &Path, task: &str) -> Vec<Pid> {
+    let cgroup = home.join("t").join(task.get(..2).unwrap_or_default()).join(task).join("cgroup/cgroup.procs");
+    let pids = match fs::read_to_string(cgroup) {
+        Ok(numbers) => numbers.lines().filter_map(|line| Pid::from_raw(line.parse().ok()?)).collect(),
+        Err(_) => all(),
+    };
+    let is_member = |pid: &Pid| task_of(*pid).is_some_and(|other| other == task) && is_foreign(*pid) && is_alive(*pid);
+    pids.into_iter().filter(is_member).collect()
 }
 
 fn is_foreign(pid: Pid) -> bool {

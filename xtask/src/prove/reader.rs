@@ -26,7 +26,7 @@ impl Read {
     /// Reads on; false if there was nothing, or the client was killed.
     pub(crate) fn read(&mut self, subject: &Subject, session: &str, shared: &Shared) -> Result<bool, String> {
         let after = self.cursor.to_string();
-        let args = ["inbox", "--after", &after, "--limit", "9", "--json"];
+        let args = ["inbox", "--after", &after, "--limit", "40", "--json"];
         let client =
             subject.client(session, &args).spawn().map_err(|error| format!("cannot start a client: {error}"))?;
         let pid = shared.expose(&client);
@@ -71,7 +71,7 @@ impl Read {
     ) -> Result<(), String> {
         while !over.load(Ordering::Relaxed) {
             if !self.read(subject, session, shared)? {
-                super::chance::pause(std::time::Duration::from_millis(30));
+                super::chance::pause(std::time::Duration::from_millis(50));
             }
         }
         Ok(())

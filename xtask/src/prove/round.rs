@@ -1,5 +1,6 @@
 //! One round of random kills: clients ask, some are killed, everything ends, and what ringback says is judged.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use std::process::Child;
 use std::sync::Mutex;
@@ -8,6 +9,7 @@ use std::time::{Duration, Instant};
 
 use rustix::process::Pid;
 
+use super::asker::ask_quickly;
 use super::chance::Chance;
 use super::judge;
 use super::killer::{Hits, kill_at_random};
@@ -17,34 +19,47 @@ use super::results::Counts;
 use super::subject::{Subject, finish, mark};
 use super::zoo::{Ends, Kind, choose};
 
-/// Clients of a home that ask beside each other.
-const CLIENTS: u64 = 4;
+/// Clients of a home that ask beside each other, a program for each task.
+const CLIENTS: u64 = 3;
+/// Those that stay, and ask for one quick task after the other.
+const ASKERS: u64 = 2;
 /// What tasks that end by themselves are given for it when nobody is killed any more.
 const SETTLE: &str = "40s";
 /// What a round counts, also where it is nothing.
-const COUNTED: [&str; 7] =
-    ["lost", "wrong", "started_twice", "never_ends", "bytes_missing", "said_lost", "said_incomplete"];
+const COUNTED: [&str; 8] =
+    ["unknown", "lost", "wrong", "started_twice", "never_ends", "bytes_missing", "said_lost", "said_incomplete"];
 
 /// What a round is to be.
 pub(crate) struct Plan {
     /// Who is killed.
     pub(crate) mode: &'static str,
     pub(crate) seed: u64,
-    /// The numbers of its tasks.
+    /// The numbers of its tasks that are of any kind.
     pub(crate) numbers: Range<u64>,
+    /// The numbers of those that are quick.
+    pub(crate) quick: Range<u64>,
 }
 
-/// What a home is doing, and since when.
+/// What a home is doing, and since when; and how long everything took that it did before.
 #[derive(Default)]
-pub(crate) struct Act(Mutex<Option<(&'static str, Instant)>>);
+pub(crate) struct Act {
+    now: Mutex<Option<(&'static str, Instant)>>,
+    spent: Mutex<BTreeMap<&'static str, Duration>>,
+}
 
 impl Act {
     pub(crate) fn begins(&self, what: &'static str) {
-        *lock(&self.0) = Some((what, Instant::now()));
+        if let Some((before, since)) = lock(&self.now).replace((what, Instant::now())) {
+            *lock(&self.spent).entry(before).or_default() += since.elapsed();
+        }
     }
 
     pub(crate) fn now(&self) -> (&'static str, Duration) {
-        lock(&self.0).map_or(("", Duration::ZERO), |(what, since)| (what, since.elapsed()))
+        lock(&self.now).map_or(("", Duration::ZERO), |(what, since)| (what, since.elapsed()))
+    }
+
+    pub(crate) fn spent(&self) -> BTreeMap<&'static str, Duration> {
+        lock(&self.spent).clone()
     }
 }
 
@@ -54,6 +69,8 @@ pub(crate) struct Shared {
     pub(crate) hits: Mutex<Hits>,
     /// Clients that may be killed.
     pub(crate) clients: Mutex<Vec<Pid>>,
+    /// Ids that clients were given.
+    pub(crate) begun: Mutex<Vec<String>>,
     pub(crate) kills: AtomicU64,
     unanswered: AtomicU64,
 }
@@ -64,6 +81,11 @@ impl Shared {
         let pid = Pid::from_child(client);
         lock(&self.clients).push(pid);
         pid
+    }
+
+    /// A client was asking, and was told nothing.
+    pub(crate) fn has_no_answer(&self) {
+        self.unanswered.fetch_add(1, Ordering::Relaxed);
     }
 
     /// It has ended.
@@ -87,30 +109,29 @@ pub(crate) fn one_round(subject: &Subject, plan: &Plan, act: &Act) -> Result<See
     let troubles: Mutex<Vec<String>> = Mutex::default();
     act.begins("asking");
     std::thread::scope(|scope| {
-        let clients: Vec<_> = (0..CLIENTS)
-            .map(|client| {
-                let (session, shared, troubles) = (&session, &shared, &troubles);
-                let chance = Chance::new(plan.seed * 16 + client);
-                scope.spawn(move || {
-                    let numbers = (plan.numbers.start + client, plan.numbers.end);
-                    if let Err(words) = ask_all(subject, session, shared, chance, numbers) {
-                        lock(troubles).push(words);
-                    }
-                })
-            })
-            .collect();
-        scope.spawn(|| kill_at_random(subject, plan.mode, &shared, Chance::new(plan.seed), &asked));
-        let reading = scope.spawn(|| read.follow(subject, &session, &shared, &over));
+        let (session, shared, troubles) = (&session, &shared, &troubles);
+        let clients = (0..CLIENTS).map(|client| {
+            let chance = Chance::new(plan.seed * 16 + client);
+            let numbers = (plan.numbers.start + client, plan.numbers.end);
+            scope.spawn(move || note(troubles, ask_all(subject, session, shared, chance, numbers)))
+        });
+        let part = (plan.quick.end - plan.quick.start) / ASKERS;
+        let askers = (0..ASKERS).map(|asker| {
+            let first = plan.quick.start + asker * part;
+            scope.spawn(move || note(troubles, ask_quickly(subject, session, shared, (first, first + part))))
+        });
+        let clients: Vec<_> = clients.chain(askers).collect();
+        scope.spawn(|| kill_at_random(subject, plan.mode, shared, Chance::new(plan.seed), (&asked, &over)));
+        let reading = scope.spawn(|| read.follow(subject, session, shared, &over));
         for client in clients {
             let _ = client.join();
         }
         asked.store(true, Ordering::Relaxed);
         act.begins("settling");
-        let settled = settle(subject, &session);
+        note(troubles, settle(subject, session));
         over.store(true, Ordering::Relaxed);
-        lock(&troubles).extend(settled.err());
-        if let Ok(Err(words)) = reading.join() {
-            lock(&troubles).push(words);
+        if let Ok(read) = reading.join() {
+            note(troubles, read);
         }
     });
     act.begins("reading what is left in the inbox");
@@ -127,7 +148,11 @@ pub(crate) fn one_round(subject: &Subject, plan: &Plan, act: &Act) -> Result<See
     Ok((counts, wrong))
 }
 
-/// Asks for each fourth number from `first` on; trees that never end are stopped now and then.
+fn note(troubles: &Mutex<Vec<String>>, done: Result<(), String>) {
+    lock(troubles).extend(done.err());
+}
+
+/// Asks for each of its numbers from `first` on; trees that never end are stopped now and then.
 fn ask_all(
     subject: &Subject,
     session: &str,
@@ -174,9 +199,11 @@ fn ask(
     let said = finish(client).ok_or_else(|| format!("`run` of {} hangs", kind.word))?;
     shared.hide(pid);
     if said.code == Some(0) {
-        return Ok(Some(said.out.trim().to_owned()));
+        let id = said.out.trim().to_owned();
+        lock(&shared.begun).push(id.clone());
+        return Ok(Some(id));
     }
-    shared.unanswered.fetch_add(1, Ordering::Relaxed);
+    shared.has_no_answer();
     Ok(None)
 }
 
@@ -214,6 +241,10 @@ fn look(
     wrong.extend(leaked.iter().map(|pid| format!("leaked: {pid:?} {}", processes::command_line(*pid))));
     let tasks = subject.tasks(session)?;
     counts.insert("tasks", tasks.len() as u64);
+    let known: BTreeSet<&str> = tasks.iter().filter_map(|task| task["id"].as_str()).collect();
+    let unknown: Vec<String> = lock(&shared.begun).iter().filter(|id| !known.contains(id.as_str())).cloned().collect();
+    counts.insert("unknown", unknown.len() as u64);
+    wrong.extend(unknown.iter().map(|id| format!("{id} was given to a client and is unknown")));
     let hits = lock(&shared.hits);
     let mut missing = 0;
     for task in &tasks {

@@ -30,7 +30,17 @@ pub(crate) struct Said {
 
 impl Subject {
     pub(crate) fn new(program: &Path) -> Result<Self, String> {
-        let folder = tempfile::Builder::new().prefix("prove").tempdir();
+        Self::below(&std::env::temp_dir(), program)
+    }
+
+    /// In memory, where the machine has such a place.
+    pub(crate) fn in_memory(program: &Path) -> Result<Self, String> {
+        let place = Path::new("/dev/shm");
+        if place.is_dir() { Self::below(place, program) } else { Self::new(program) }
+    }
+
+    fn below(place: &Path, program: &Path) -> Result<Self, String> {
+        let folder = tempfile::Builder::new().prefix("prove").tempdir_in(place);
         let folder = folder.map_err(|error| format!("cannot make a folder: {error}"))?;
         std::fs::create_dir(folder.path().join("oracle")).map_err(|error| format!("cannot make a folder: {error}"))?;
         Ok(Self { program: program.to_path_buf(), folder, wrapper: Vec::new() })
@@ -47,15 +57,19 @@ impl Subject {
 
     /// A client of this session, ready to be started; what it starts is marked.
     pub(crate) fn client(&self, session: &str, args: &[&str]) -> Command {
-        let mut command = match self.wrapper.split_first() {
-            Some((first, rest)) => {
-                let mut command = Command::new(first);
-                command.args(rest).arg(&self.program);
-                command
-            }
-            None => Command::new(&self.program),
+        let (first, rest) = match self.wrapper.split_first() {
+            Some((first, rest)) => (first.into(), [rest, &[self.program.display().to_string()]].concat()),
+            None => (self.program.clone(), Vec::new()),
         };
-        command.args(args).env_clear().env("PATH", std::env::var_os("PATH").unwrap_or_default());
+        let mut command = self.with_environment(first, session);
+        command.args(rest).args(args);
+        command
+    }
+
+    /// A program with the environment of a client of this session.
+    pub(crate) fn with_environment(&self, program: PathBuf, session: &str) -> Command {
+        let mut command = Command::new(program);
+        command.env_clear().env("PATH", std::env::var_os("PATH").unwrap_or_default());
         command.env("HOME", self.folder.path()).env("RINGBACK_HOME", self.home()).env("LANG", "C.UTF-8");
         command.env("RINGBACK_SESSION", session).env("PROVE_MARK", mark(session)).current_dir(self.folder.path());
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());

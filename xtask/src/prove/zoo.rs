@@ -39,6 +39,8 @@ pub(crate) struct Kind {
 const PLAIN: Kind =
     Kind { word: "", options: &[], script: "", ends: Ends::Itself, counts: None, room: None, weight: 4 };
 const TREE: Kind = Kind { ends: Ends::Stopped, counts: Some(0), ..PLAIN };
+/// Of which many are asked for, by a client that stays: one process, or two, for some milliseconds.
+const QUICK: Kind = Kind { counts: Some(0), weight: 0, ..PLAIN };
 
 pub(crate) const ZOO: &[Kind] = &[
     Kind { word: "plain", script: "seq {N} {M}", ..PLAIN },
@@ -93,6 +95,9 @@ pub(crate) const ZOO: &[Kind] = &[
         script: "sh -c 'sh -c \"setsid sh -c \\\"sleep 1000; true\\\"; true\"; true'; true",
         ..TREE
     },
+    Kind { word: "quick", script: ":", ..QUICK },
+    Kind { word: "quick success", script: "echo 0 > {D}/code.{N}; exit 0", ..QUICK },
+    Kind { word: "quick with a child", script: "sleep 0.0{C}", ..QUICK },
 ];
 
 /// A process that starts its successor in a new session and goes, again and again.
@@ -110,7 +115,19 @@ pub(crate) fn choose(chance: &mut Chance) -> (usize, &'static Kind) {
     (0, &ZOO[0])
 }
 
+/// One of the quick kinds.
+pub(crate) fn choose_quick(number: u64) -> (usize, &'static Kind) {
+    let words = ["quick", "quick success", "quick", "quick success", "quick", "quick success", "quick", "quick with a child"];
+    let word = words[usize::try_from(number % 8).unwrap_or(0)];
+    ZOO.iter().enumerate().find(|(_, kind)| kind.word == word).unwrap_or((0, &ZOO[0]))
+}
+
 impl Kind {
+    /// Whether it is one of which many are asked for.
+    pub(crate) fn is_quick(&self) -> bool {
+        self.weight == 0
+    }
+
     /// Whether it can be run with what is in the oracle's folder.
     pub(crate) fn has_room(&self, oracle: &Path) -> bool {
         self.room.is_none_or(|room| oracle.join(room).exists())
