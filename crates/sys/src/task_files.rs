@@ -199,6 +199,12 @@ pub fn find_state(dir: &Path) -> io::Result<Found> {
     Ok(Found { held, written, record })
 }
 
+/// Whether the same read may give something else soon (open(2), read(2)).
+pub fn may_be_read_later(error: &io::Error) -> bool {
+    let passing = [libc::EIO, libc::EMFILE, libc::ENFILE, libc::ENOMEM, libc::EAGAIN, libc::EINTR, libc::ESTALE];
+    error.raw_os_error().is_some_and(|errno| passing.contains(&errno))
+}
+
 /// Whether anything is written in an open `state`, and the newest whole record of it.
 ///
 /// One read as a rule: the file has always the same length, which is not asked for. A disk that gives less at once is asked for

@@ -92,7 +92,12 @@ impl Daemon {
         if let Some((_, record)) = seen.as_ref().filter(|_| !lives) {
             self.hold_what_is_left(id, record);
         }
-        let input = found(same_boot, lives, has_record, seen.map(|(sight, _)| sight));
+        let input = if look.unread && !rebooted && self.put_off(id) {
+            // It was there; what became of it is seen later.
+            Input::Saw(Sight::Started)
+        } else {
+            found(same_boot, lives, has_record, seen.map(|(sight, _)| sight))
+        };
         let takes_stop = !ended && !matches!(input, Input::KeeperGone(Sight::Closed(_)) | Input::Rebooted(_));
         let effects = self.board.adopt(id, ask, ended, input);
         self.apply(effects);

@@ -166,6 +166,7 @@ impl Daemon {
         self.takeovers_due(now_ms);
         self.hand_over_due(now_ms);
         self.go_on_due(now_ms);
+        self.unread_due(now_ms);
         self.connections.drop_overdue(now_ms);
         self.sweep_due(now_ms);
         self.prune_some(now_ms);
@@ -197,6 +198,7 @@ impl Daemon {
             self.takeovers.first().map(|(at_ms, _)| *at_ms),
             self.unsent.next_due(),
             self.goings_on.next_due(),
+            self.unread.next_due(),
             self.leave_at_ms,
             self.connections.next_due(),
             self.accept_at_ms,
@@ -223,13 +225,20 @@ impl Daemon {
                 self.let_go(id);
             }
             // Two keepers may have been launched by two daemons; the one that has the lock is the keeper.
-            let gone = gone && !self.keeper_lives(id);
-            let Some((record, sight)) = self.look(id) else {
+            let found = gone.then(|| self.find(id));
+            if found.as_ref().is_some_and(|look| look.unread) && self.put_off(id) {
+                continue;
+            }
+            let gone = found.as_ref().is_some_and(|look| !look.lives);
+            let record = if gone { found.and_then(|look| look.record) } else { self.record(id) };
+            let Some(record) = record else {
                 if gone {
                     self.lose(id);
                 }
                 continue;
             };
+            self.was_read(id);
+            let sight = self.sight(id, &record);
             if record.stop_over || record.has_receipt {
                 self.take_stock(id);
             }

@@ -86,6 +86,8 @@ pub(super) struct Look {
     pub lives: bool,
     /// Whether there is a record, be it readable or not.
     pub written: bool,
+    /// Whether there is one that could not be read, and perhaps can be soon.
+    pub unread: bool,
     /// The record.
     pub record: Option<Record>,
     /// The keeper.
@@ -149,13 +151,6 @@ impl Daemon {
                 None
             }
         }
-    }
-
-    /// What the record of a task shows, with the daemon as a second witness.
-    pub(super) fn look(&mut self, id: TaskId) -> Option<(Record, Sight)> {
-        let record = self.record(id)?;
-        let sight = self.sight(id, &record);
-        Some((record, sight))
     }
 
     /// What this record of a task shows, with the daemon as a second witness.
@@ -307,11 +302,6 @@ impl Daemon {
         held.process.exit_status().ok().flatten().or_else(|| reap::zombie_status(record.main))
     }
 
-    /// Whether a keeper of this task lives, whoever started it.
-    pub(super) fn keeper_lives(&mut self, id: TaskId) -> bool {
-        self.find(id).lives
-    }
-
     /// Looks for the keeper of a task and for what it has recorded.
     pub(super) fn find(&mut self, id: TaskId) -> Look {
         let found = match task_files::find_state(&self.dir(id)) {
@@ -319,10 +309,11 @@ impl Daemon {
             Err(error) => {
                 self.troubles.note(&format!("see whether the keeper of {id} lives"), &error);
                 // It is there, and nobody knows what it says: never taken for a task that was not started.
-                return Look { written: true, ..Look::default() };
+                return Look { written: true, unread: task_files::may_be_read_later(&error), ..Look::default() };
             }
         };
-        let mut look = Look { lives: found.held, written: found.written, record: found.record, keeper: None };
+        let mut look =
+            Look { lives: found.held, written: found.written, record: found.record, ..Look::default() };
         if let Some(record) = look.record.as_ref().filter(|record| look.lives && record.keeper.pid > 0) {
             match PidFd::open_living(record.keeper) {
                 Ok(process) => look.keeper = Some(process),

@@ -45,6 +45,7 @@ mod sweep;
 mod tell;
 mod terminal;
 mod troubles;
+mod unread;
 mod unwritten;
 mod view;
 mod wait;
@@ -164,6 +165,7 @@ struct Daemon {
     unsent: hand::Unsent,
     /// Keepers that are to go on should somebody have stopped them.
     goings_on: go_on::GoingsOn,
+    unread: unread::Unread,
     leaving: bool,
     leave_at_ms: Option<u64>,
 }

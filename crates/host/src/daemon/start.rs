@@ -191,6 +191,7 @@ impl Daemon {
             takeovers: BTreeSet::new(),
             unsent: super::hand::Unsent::default(),
             goings_on: super::go_on::GoingsOn::default(),
+            unread: super::unread::Unread::default(),
             leaving: false,
             leave_at_ms: None,
         };

@@ -8,6 +8,7 @@ use std::process::{Child, Stdio};
 use ringback_host::wire::{Answer, Reply, Request, Until};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::mount::{MountFlags, UnmountFlags, mount, mount_remount, unmount};
+use rustix::process::{Resource, Rlimit, getrlimit, prlimit};
 
 use crate::support::{HANG, MINE, World, about, finish, has_ended, id_of, machine, stranger, wire};
 
@@ -336,6 +337,25 @@ fn a_daemon_with_few_descriptors_answers_everybody() {
     }
     daemon.kill().unwrap();
     daemon.wait().unwrap();
+}
+
+#[test]
+fn a_task_whose_record_cannot_be_read_just_now_is_not_lost() {
+    let world = World::new();
+    let go = world.fifo("go");
+    let id = world.sh(&format!("read x < {}; exit 6", go.word()));
+    let (daemon, keeper) = (world.daemon().unwrap(), world.keeper(&id).unwrap());
+    let usual = getrlimit(Resource::Nofile);
+    let none = Rlimit { current: Some(0), maximum: usual.maximum };
+    let before = prlimit(Some(daemon), Resource::Nofile, none).unwrap();
+    go.release(1);
+    // Its parent has heard of its end, and could open nothing.
+    let process = format!("/proc/{}", keeper.as_raw_nonzero());
+    machine::until("the end of the keeper was taken in", || !Path::new(&process).exists());
+    prlimit(Some(daemon), Resource::Nofile, before).unwrap();
+    let task = world.end(&id);
+    assert_eq!((&task["state"], &task["exit_code"]), (&"exited".into(), &6.into()), "{task:#}");
+    assert_eq!(about(&world.inbox(MINE), &id).len(), 1);
 }
 
 #[test]
