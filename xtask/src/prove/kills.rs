@@ -22,9 +22,9 @@ use super::subject::Subject;
 use super::zoo::RESPAWN;
 use super::{Trial, is_installed};
 
-/// Tasks of one round of any kind, and those of them that are quick: enough that many live at once, and few enough that it ends
+/// Tasks of one round: of any kind, and quick ones. Enough that many live at once, and few enough that it ends
 /// within seconds.
-const TASKS: (u64, u64) = (60, 900);
+const TASKS: (u64, u64) = (30, 900);
 /// Those of the one round that is part of the tests.
 const TASKS_SHORT: (u64, u64) = (60, 120);
 /// The numbers of a round.

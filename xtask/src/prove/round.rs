@@ -10,13 +10,13 @@ use std::time::{Duration, Instant};
 use rustix::process::Pid;
 
 use super::asker::ask_quickly;
-use super::chance::Chance;
+use super::chance::{Chance, pause};
 use super::judge;
 use super::killer::{Hits, kill_at_random};
 use super::processes;
 use super::reader::Read;
 use super::results::Counts;
-use super::subject::{Subject, finish, mark};
+use super::subject::{Said, Subject, finish, mark};
 use super::zoo::{Ends, Kind, choose};
 
 /// Clients of a home that ask beside each other, a program for each task.
@@ -25,6 +25,8 @@ const CLIENTS: u64 = 3;
 const ASKERS: u64 = 2;
 /// What tasks that end by themselves are given for it when nobody is killed any more.
 const SETTLE: &str = "40s";
+/// How long a task may not be reached whose keeper was killed: pauses between its replacements double.
+const REACHED: Duration = Duration::from_secs(40);
 /// What a round counts, also where it is nothing.
 const COUNTED: [&str; 8] =
     ["unknown", "lost", "wrong", "started_twice", "never_ends", "bytes_missing", "said_lost", "said_incomplete"];
@@ -128,8 +130,11 @@ pub(crate) fn one_round(subject: &Subject, plan: &Plan, act: &Act) -> Result<See
         }
         asked.store(true, Ordering::Relaxed);
         act.begins("settling");
-        note(troubles, settle(subject, session));
+        note(troubles, until_ended(subject, session));
+        // Under fire as well, and then once more: whose keeper was killed again and again is reached a little later, and a stop says so.
+        let under_fire = subject.say("onlooker", &["kill", "-s", session, "--grace", "20ms"]);
         over.store(true, Ordering::Relaxed);
+        note(troubles, under_fire.and_then(|said| stop_all(subject, session, &said)));
         if let Ok(read) = reading.join() {
             note(troubles, read);
         }
@@ -207,8 +212,8 @@ fn ask(
     Ok(None)
 }
 
-/// What ends by itself ends; then everything is stopped.
-fn settle(subject: &Subject, session: &str) -> Result<(), String> {
+/// What ends by itself ends.
+fn until_ended(subject: &Subject, session: &str) -> Result<(), String> {
     let tasks = subject.tasks(session)?;
     let mut args = vec!["wait", "--timeout", SETTLE];
     let by_itself =
@@ -220,10 +225,27 @@ fn settle(subject: &Subject, session: &str) -> Result<(), String> {
             return Err(format!("some never end: {}", said.err));
         }
     }
-    let said = subject.say("onlooker", &["kill", "-s", session, "--grace", "20ms"])?;
-    match said.code {
-        Some(0) => Ok(()),
-        _ => Err(format!("the stop of all: {:?} {} {}", said.code, said.out, said.err)),
+    Ok(())
+}
+
+/// Everything was stopped, or is now that nobody is killed any more.
+fn stop_all(subject: &Subject, session: &str, before: &Said) -> Result<(), String> {
+    let until = Instant::now() + REACHED;
+    let leaves_none = || processes::marked(&format!("PROVE_MARK={}", mark(session))).is_empty();
+    if before.code == Some(0) && leaves_none() {
+        return Ok(());
+    }
+    loop {
+        let said = subject.say("onlooker", &["kill", "-s", session, "--grace", "20ms"])?;
+        match said.code {
+            Some(0) if leaves_none() => return Ok(()),
+            // What is left then, the look at all processes says.
+            Some(0) if Instant::now() > until => return Ok(()),
+            _ if Instant::now() > until => {
+                return Err(format!("the stop of all: {:?} {} {}", said.code, said.out, said.err));
+            }
+            _ => pause(Duration::from_millis(50)),
+        }
     }
 }
 
@@ -238,8 +260,12 @@ fn look(
 ) -> Result<(), String> {
     let leaked = processes::marked(&format!("PROVE_MARK={}", mark(session)));
     counts.insert("leaked", leaked.len() as u64);
-    wrong.extend(leaked.iter().map(|pid| format!("leaked: {pid:?} {}", processes::command_line(*pid))));
     let tasks = subject.tasks(session)?;
+    for pid in &leaked {
+        let id = processes::task_of(*pid).unwrap_or_default();
+        let task = tasks.iter().find(|task| task["id"] == *id).map(ToString::to_string).unwrap_or_default();
+        wrong.push(format!("leaked: {pid:?} {} of {task}", processes::command_line(*pid)));
+    }
     counts.insert("tasks", tasks.len() as u64);
     let known: BTreeSet<&str> = tasks.iter().filter_map(|task| task["id"].as_str()).collect();
     let unknown: Vec<String> = lock(&shared.begun).iter().filter(|id| !known.contains(id.as_str())).cloned().collect();

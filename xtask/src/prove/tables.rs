@@ -85,7 +85,7 @@ const TABLES: [Table; 9] = [
             ("status_us", "`daemon status`"),
             ("sessions_us", "`session ls`"),
             ("run_us", "`run`"),
-            ("rss_kb", "resident, kB"),
+            ("rss_bytes", "resident, bytes"),
         ],
     },
     Table {

@@ -174,7 +174,9 @@ fn tell(program: &Path, way: Way, mut chance: Chance) -> (String, Result<Told, S
             let how = hows[usize::try_from(chance.below(hows.len() as u64)).unwrap_or(0)];
             // From some call on, each, or every second or third. That a call should be made again is never said each time.
             let again = u64::from(how == "EINTR" || how == "EAGAIN" && call != "clone");
-            let from = if whose == Clients { 1 + chance.below(3) } else { 1 + chance.below(30) };
+            // The commands are under the same strace: the first calls of each are those that load it.
+            let loads = if whose == Keepers && matches!(call, "read" | "openat") { 12 } else { 0 };
+            let from = if whose == Clients { 1 + chance.below(3) } else { 1 + loads + chance.below(30) };
             let when = format!("when={from}+{}", 1 + again + chance.below(3));
             let late = how.ends_with("ms");
             let inject = format!("inject={call}:{}={how}:{when}", if late { "delay_enter" } else { "error" });
