@@ -9,8 +9,8 @@ use std::process::{Child, Stdio};
 use clap::Args;
 use ringback_host::client::{Capture, Client, ClientError, Launcher};
 use ringback_host::home::Home;
-use ringback_host::wire::{Caller, Command as Words, Reply, Request, RunRequest};
 use ringback_host::wire::ByteBuf;
+use ringback_host::wire::{Caller, Command as Words, Reply, Request, RunRequest};
 
 use super::round::{Shared, lock};
 use super::subject::Subject;
@@ -52,20 +52,12 @@ impl Asker {
     }
 
     /// One task; nothing if it is not known whether it was begun, or if it was refused.
-    fn ask(
-        &self,
-        home: &Home,
-        client: &mut Option<Client>,
-        like: &RunRequest,
-        number: u64,
-    ) -> Done<Option<String>> {
+    fn ask(&self, home: &Home, client: &mut Option<Client>, like: &RunRequest, number: u64) -> Done<Option<String>> {
         let (at, kind) = zoo::choose_quick(number);
-        let words = ["sh", "-c", &kind.script(number, &self.oracle)].map(|word| ByteBuf::from(word.as_bytes().to_vec()));
-        let run = RunRequest {
-            command: Words::Argv(words.to_vec()),
-            name: Some(format!("{at}-{number}")),
-            ..like.clone()
-        };
+        let words =
+            ["sh", "-c", &kind.script(number, &self.oracle)].map(|word| ByteBuf::from(word.as_bytes().to_vec()));
+        let run =
+            RunRequest { command: Words::Argv(words.to_vec()), name: Some(format!("{at}-{number}")), ..like.clone() };
         if client.is_none() {
             let caller = Caller { session: self.session.clone(), by: self.session.clone() };
             *client = Client::open_with(home, caller, Launcher::program(&self.program)).ok();

@@ -114,7 +114,8 @@ fn one_round(peer: &Peer, seed: u64) -> Result<Counts, String> {
     std::fs::create_dir(&oracle).map_err(|error| format!("no folder: {error}"))?;
     let mark = format!("peer-{seed}-{}", std::process::id());
     let mut chance = Chance::new(seed);
-    let kinds = ZOO.iter().filter(|kind| kind.ends == Ends::Itself && !kind.is_quick() && !kind.script.contains("1000"));
+    let kinds =
+        ZOO.iter().filter(|kind| kind.ends == Ends::Itself && !kind.is_quick() && !kind.script.contains("1000"));
     let kinds: Vec<&Kind> = kinds.collect();
     let (mut asked, mut kills) = (Vec::new(), 0);
     for number in 0..TASKS {

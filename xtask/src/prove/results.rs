@@ -70,7 +70,8 @@ pub(crate) type Counts = BTreeMap<&'static str, u64>;
 impl Results {
     /// Reads what earlier runs saw; a file that is not there is an empty one.
     pub(crate) fn open(path: &Path) -> Result<Self, String> {
-        let commit = said("git", &["describe", "--always", "--dirty=+", "--exclude=*"]);
+        let root = crate::built::root().display().to_string();
+        let commit = said("git", &["-C", &root, "describe", "--always", "--dirty=+", "--exclude=*"]);
         let date = said("date", &["-u", "+%F"]);
         Ok(Self { path: path.to_path_buf(), document: read(path)?, commit, date })
     }

@@ -106,7 +106,8 @@ fn go_round(subject: &Subject, chance: &mut Chance, lap: u64) -> Result<(), Stri
     let oracle = subject.oracle();
     let mut ids = Vec::new();
     for number in 0..TASKS {
-        let kinds: Vec<&Kind> = ZOO.iter().filter(|kind| kind.ends != Ends::Never && kind.room.is_none() && !kind.is_quick()).collect();
+        let kinds: Vec<&Kind> =
+            ZOO.iter().filter(|kind| kind.ends != Ends::Never && kind.room.is_none() && !kind.is_quick()).collect();
         let kind = kinds[usize::try_from(number).unwrap_or(0) % kinds.len()];
         let script = kind.script(lap * TASKS + number, &oracle);
         let mut args = vec!["run", "-q"];

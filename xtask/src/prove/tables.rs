@@ -88,11 +88,7 @@ const TABLES: [Table; 9] = [
             ("rss_bytes", "resident, bytes"),
         ],
     },
-    Table {
-        part: "fuzz",
-        rows: "",
-        columns: &[("targets", "targets"), ("inputs", "inputs"), ("broken", "broken")],
-    },
+    Table { part: "fuzz", rows: "", columns: &[("targets", "targets"), ("inputs", "inputs"), ("broken", "broken")] },
     Table {
         part: "soak",
         rows: "",

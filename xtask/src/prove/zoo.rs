@@ -117,7 +117,8 @@ pub(crate) fn choose(chance: &mut Chance) -> (usize, &'static Kind) {
 
 /// One of the quick kinds.
 pub(crate) fn choose_quick(number: u64) -> (usize, &'static Kind) {
-    let words = ["quick", "quick success", "quick", "quick success", "quick", "quick success", "quick", "quick with a child"];
+    let words =
+        ["quick", "quick success", "quick", "quick success", "quick", "quick success", "quick", "quick with a child"];
     let word = words[usize::try_from(number % 8).unwrap_or(0)];
     ZOO.iter().enumerate().find(|(_, kind)| kind.word == word).unwrap_or((0, &ZOO[0]))
 }

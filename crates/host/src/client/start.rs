@@ -281,7 +281,9 @@ mod tests {
         let error = launch(&home, &program).unwrap_err();
         assert!(error.to_string().contains("without a word"), "{error}");
         // One that is killed says nothing of the next one.
-        write("#!/bin/sh\n[ -e \"$RINGBACK_HOME/again\" ] && exec echo the disk is full\ntouch \"$RINGBACK_HOME/again\"\nkill -9 $$\n");
+        write(
+            "#!/bin/sh\n[ -e \"$RINGBACK_HOME/again\" ] && exec echo the disk is full\ntouch \"$RINGBACK_HOME/again\"\nkill -9 $$\n",
+        );
         let error = connect_or_start(&home, &Launcher::program(&program)).unwrap_err();
         assert!(error.to_string().contains("the disk is full"), "{error}");
     }

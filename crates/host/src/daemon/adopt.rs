@@ -93,8 +93,8 @@ impl Daemon {
             self.hold_what_is_left(id, record);
         }
         let input = if look.unread && !rebooted && self.put_off(id) {
-            // It was there; what became of it is seen later.
-            Input::Saw(Sight::Started)
+            // What became of it is seen later. One that cannot be read may say that it was started.
+            Input::Saw(if seen.is_some() { Sight::New } else { Sight::Started })
         } else {
             found(same_boot, lives, has_record, seen.map(|(sight, _)| sight))
         };

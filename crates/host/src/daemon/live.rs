@@ -86,7 +86,7 @@ pub(super) struct Look {
     pub lives: bool,
     /// Whether there is a record, be it readable or not.
     pub written: bool,
-    /// Whether there is one that could not be read, and perhaps can be soon.
+    /// Whether it is not to be believed yet: one that could not be read and perhaps can be soon, or another is being written.
     pub unread: bool,
     /// The record.
     pub record: Option<Record>,
@@ -312,14 +312,15 @@ impl Daemon {
                 return Look { written: true, unread: task_files::may_be_read_later(&error), ..Look::default() };
             }
         };
-        let mut look =
-            Look { lives: found.held, written: found.written, record: found.record, ..Look::default() };
+        let mut look = Look { lives: found.held, written: found.written, record: found.record, ..Look::default() };
         if let Some(record) = look.record.as_ref().filter(|record| look.lives && record.keeper.pid > 0) {
             match PidFd::open_living(record.keeper) {
                 Ok(process) => look.keeper = Some(process),
                 // The child of a killed keeper has the lock too, until it has gone through its gate; nobody would tell us
-                // when.
-                Err(error) if error.kind() == std::io::ErrorKind::NotFound => look.lives = false,
+                // when. Before that its record is not the last word: whoever took it for one told that nothing was started.
+                Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+                    (look.lives, look.unread) = (false, record.phase == Phase::New);
+                }
                 Err(error) => self.troubles.note(&format!("hold the keeper of {id}"), &error),
             }
         }

@@ -1,5 +1,5 @@
-//! Records that could not be read: a disk that fails once, or a machine that has no descriptor to give, says nothing of how a
-//! task ended. They are looked at again, for a while.
+//! Records that are not to be believed yet: a disk that fails once, or a machine that has no descriptor to give, says nothing of how
+//! a task ended; and the child of a killed keeper may still go through its gate. They are looked at again, for a while.
 
 use std::collections::BTreeMap;
 
@@ -8,12 +8,12 @@ use ringback_sys::process;
 
 use super::Daemon;
 
-/// How long until the next look, milliseconds.
-const AGAIN_MS: u64 = 250;
-/// So many looks in vain, for half a minute, and the task is told to be lost: who waits for it is not to wait for ever.
-const LOOKS_MAX: u32 = 120;
+/// How long until the next look, milliseconds. A child is at its gate for less than one.
+const AGAIN_MS: u64 = 50;
+/// So many looks in vain, for five seconds, and the task is told to be lost: who waits for it is not to wait for ever.
+const LOOKS_MAX: u32 = 100;
 
-/// Tasks whose keeper is gone and whose record could not be read, each with the looks that were in vain.
+/// Tasks whose keeper is gone and whose record is not to be believed yet, each with the looks that were in vain.
 #[derive(Default)]
 pub(super) struct Unread {
     tasks: BTreeMap<TaskId, u32>,
