@@ -96,7 +96,9 @@ pub(crate) fn run(trial: &mut Trial<'_>, inside: bool, homes: usize) -> Result<(
     for (what, time) in acts.iter().flat_map(Act::spent) {
         *spent.entry(what).or_default() += time;
     }
-    spent.iter().for_each(|(what, time)| println!("kills: {:.1} s {what}", time.as_secs_f64()));
+    for (what, time) in spent {
+        println!("kills: {:.1} s {what}", time.as_secs_f64());
+    }
     drop(field);
     let (hit, flown) = (canaries.take_away(), canaries.flown.load(Ordering::Relaxed));
     trial.results.add("kills", "canaries", &Counts::from([("canaries", flown), ("canaries_hit", hit)]))?;

@@ -30,17 +30,19 @@ pub(crate) struct Said {
 
 impl Subject {
     pub(crate) fn new(program: &Path) -> Result<Self, String> {
-        Self::below(&std::env::temp_dir(), program)
+        Self::of(tempfile::Builder::new().prefix("prove").tempdir(), program)
     }
 
     /// In memory, where the machine has such a place.
     pub(crate) fn in_memory(program: &Path) -> Result<Self, String> {
         let place = Path::new("/dev/shm");
-        if place.is_dir() { Self::below(place, program) } else { Self::new(program) }
+        if !place.is_dir() {
+            return Self::new(program);
+        }
+        Self::of(tempfile::Builder::new().prefix("prove").tempdir_in(place), program)
     }
 
-    fn below(place: &Path, program: &Path) -> Result<Self, String> {
-        let folder = tempfile::Builder::new().prefix("prove").tempdir_in(place);
+    fn of(folder: std::io::Result<tempfile::TempDir>, program: &Path) -> Result<Self, String> {
         let folder = folder.map_err(|error| format!("cannot make a folder: {error}"))?;
         std::fs::create_dir(folder.path().join("oracle")).map_err(|error| format!("cannot make a folder: {error}"))?;
         Ok(Self { program: program.to_path_buf(), folder, wrapper: Vec::new() })

@@ -56,8 +56,9 @@ impl Daemon {
             return;
         }
         self.unread.due_ms = None;
-        let tasks: Vec<TaskId> = self.unread.tasks.keys().copied().collect();
-        tasks.into_iter().for_each(|id| self.round.keeper_gone(id));
+        for id in self.unread.tasks.keys() {
+            self.round.keeper_gone(*id);
+        }
     }
 }
 

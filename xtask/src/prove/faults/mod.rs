@@ -102,15 +102,14 @@ pub(crate) fn run(trial: &mut Trial<'_>) -> Result<(), String> {
         None => true,
     };
     let rows: Vec<&str> = ROWS.into_iter().filter(possible).collect();
-    let (mut first, mut told) = (true, 0);
-    while first || Instant::now() < until {
-        first = false;
+    let mut stories = 0;
+    while stories == 0 || Instant::now() < until {
         // Of each kind as many as of the others.
         let Some(row) = rows.iter().min_by_key(|row| trial.results.count("faults", row, "stories")) else { break };
-        let (ways, seed) = (ways_of(row), trial.seed + told);
+        let (ways, seed) = (ways_of(row), trial.seed + stories);
         let at = usize::try_from(trial.results.count("faults", row, "stories")).unwrap_or(0);
-        told += 1;
-        let (named, seen) = tell(trial.program, ways[at % ways.len()], Chance::new(seed));
+        stories += 1;
+        let (name, seen) = tell(trial.program, ways[at % ways.len()], Chance::new(seed));
         if seen.is_err() {
             // What a story leaves that broke off is not the next one's.
             for pid in processes::marked(&format!("PROVE_MARK={}", mark(SESSION))) {
@@ -120,7 +119,7 @@ pub(crate) fn run(trial: &mut Trial<'_>) -> Result<(), String> {
         let (counts, wrong) = seen.unwrap_or_else(|words| (Counts::from([("stories", 1), ("broken", 1)]), vec![words]));
         trial.results.add("faults", row, &counts)?;
         for words in wrong {
-            trial.results.fail("faults", &format!("{seed}, {named}"), &words)?;
+            trial.results.fail("faults", &format!("{seed}, {name}"), &words)?;
         }
     }
     Ok(())
