@@ -24,6 +24,11 @@ pub(super) struct EnvFiles {
 }
 
 impl EnvFiles {
+    /// Whether there are none.
+    pub(super) fn is_empty(&self) -> bool {
+        self.env_file.is_empty()
+    }
+
     /// What the files set, then `env`: the last value of a name counts.
     pub(super) fn with(&self, env: &[(OsString, OsString)]) -> Result<Vec<(OsString, OsString)>, Failure> {
         let mut all = Vec::new();

@@ -255,35 +255,32 @@ impl Run {
         // This program has one thread, so the umask may be changed for a moment to be read (umask(2)).
         let umask = ringback_sys::files::umask(0o077);
         ringback_sys::files::umask(umask);
-        let captured = self.capture(umask).request(self.command()?).map_err(|error| {
-            let hint = Some("pass -C a folder that exists".to_owned());
-            Failure::new("cwd", format!("cannot tell the current folder: {error}"), hint)
-        })?;
+        let captured =
+            self.capture(self.env_files.with(&self.env)?, umask).request(self.command()?).map_err(|error| {
+                let hint = Some("pass -C a folder that exists".to_owned());
+                Failure::new("cwd", format!("cannot tell the current folder: {error}"), hint)
+            })?;
         Ok(self.wanted(captured))
     }
 
     /// The request that a command line makes which came with everything that its command inherits; nothing if something has to be
     /// looked up for it.
     pub(super) fn request_of(&self, spoken: &Spoken) -> Option<RunRequest> {
-        if self.cwd.is_some() || self.script.as_ref().is_some_and(|script| script == "-") {
+        let reads_a_file = !self.env_files.is_empty() || self.script.as_ref().is_some_and(|script| script == "-");
+        if self.cwd.is_some() || reads_a_file {
             return None;
         }
-        Some(self.wanted(self.capture(spoken.umask).request_of(spoken, self.command().ok()?)))
+        let capture = self.capture(self.env.clone(), spoken.umask);
+        Some(self.wanted(capture.request_of(spoken, self.command().ok()?)))
     }
 
-    fn capture(&self, umask: u32) -> Capture {
+    fn capture(&self, env: Vec<(OsString, OsString)>, umask: u32) -> Capture {
         let env_mode = match self.env_mode {
             Mode::Inherit => EnvMode::Inherit,
             Mode::Clean => EnvMode::Clean,
             Mode::Replace => EnvMode::Replace,
         };
-        Capture {
-            env_mode,
-            env_remove: self.env_remove.clone(),
-            env: self.env_files.with(&self.env)?,
-            cwd: self.cwd.clone(),
-            umask: Some(umask),
-        }
+        Capture { env_mode, env_remove: self.env_remove.clone(), env, cwd: self.cwd.clone(), umask: Some(umask) }
     }
 
     /// Adds what was asked for to what is inherited.

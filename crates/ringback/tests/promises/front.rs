@@ -258,8 +258,11 @@ fn what_was_not_done_is_asked_for_the_old_way() {
     if !has_front() {
         return;
     }
-    let task =
-        || Reply::Task { task: Box::new(TaskObject { id: "k4".to_owned(), ..TaskObject::default() }), existing: false };
+    let task = || Reply::Task {
+        task: Box::new(TaskObject { id: "k4".to_owned(), ..TaskObject::default() }),
+        existing: false,
+        inbox_empty: false,
+    };
     let fault = |code: &str| Reply::Fault(Fault { code: code.to_owned(), ..Fault::default() });
     for first in [
         answer(VERSION, Reply::OldWay),

@@ -109,14 +109,14 @@ pub(crate) fn run(trial: &mut Trial<'_>) -> Result<(), String> {
         let (ways, seed) = (ways_of(row), trial.seed + stories);
         let at = usize::try_from(trial.results.count("faults", row, "stories")).unwrap_or(0);
         stories += 1;
-        let (name, seen) = tell(trial.program, ways[at % ways.len()], Chance::new(seed));
-        if seen.is_err() {
-            // What a story leaves that broke off is not the next one's.
+        let (name, told) = tell(trial.program, ways[at % ways.len()], Chance::new(seed));
+        if told.is_err() {
+            // What a name leaves that broke off is not the next one's.
             for pid in processes::marked(&format!("PROVE_MARK={}", mark(SESSION))) {
                 processes::kill(pid, |_| true);
             }
         }
-        let (counts, wrong) = seen.unwrap_or_else(|words| (Counts::from([("stories", 1), ("broken", 1)]), vec![words]));
+        let (counts, wrong) = told.unwrap_or_else(|words| (Counts::from([("stories", 1), ("broken", 1)]), vec![words]));
         trial.results.add("faults", row, &counts)?;
         for words in wrong {
             trial.results.fail("faults", &format!("{seed}, {name}"), &words)?;
