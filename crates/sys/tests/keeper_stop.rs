@@ -57,7 +57,12 @@ fn check_in(script: &str, grace_ms: u64, at_least: u32, in_cgroup: bool) -> Task
 
 #[test]
 fn four_levels_of_shells() {
-    check("sh -c 'sh -c \"sh -c \\\"sleep 300 & exec sleep 301\\\" & wait\" & sleep 302 & echo up; wait'", 5000, 5);
+    // The innermost is the last to be there.
+    check(
+        "sleep 302 & sh -c 'sh -c \"sh -c \\\"sleep 300 & echo up; exec sleep 301\\\" & wait\" & wait' & wait",
+        5000,
+        5,
+    );
 }
 
 #[test]

@@ -197,8 +197,8 @@ fn check_cap(args: &[&str], files: &[&str], cap_bytes: u64, lines: u64) {
     let script = format!("read go < {}; yes 'a line of it' | head -n {lines}", go.word());
     let id = world.run(&[args, &["--max-output", &cap, "-c", &script]].concat());
     let paths: Vec<_> = files.iter().map(|name| world.folder(&id).join(name)).collect();
+    paths.iter().for_each(|path| machine::until_there(path));
     let last = paths.last().unwrap();
-    machine::until_there(last);
     let watch = FileWatch::modify(last).unwrap();
     go.release(1);
     // A terminal makes two bytes of a newline.
