@@ -17,8 +17,8 @@ use crate::{files, spawn};
 
 /// What a keeper is called, in `ps` and on disk.
 pub const KEEPER_NAME: &str = "ringback-keeper";
-/// The word that tells a keeper to take over from a dead one.
-const TAKEOVER: &str = "takeover";
+/// The words that tell a keeper to take over from a dead one.
+const TAKEOVER: [&str; 2] = ["takeover", "takeover-torn"];
 /// The only environment variable that reaches a keeper: where a test wants it to crash.
 pub const CRASH_VARIABLE: &str = "RINGBACK_CRASH";
 
@@ -28,7 +28,10 @@ pub enum Work<'a> {
     /// To start the command: in a new cgroup at this path, if there is one and it can be had.
     Start(Option<&'a Path>),
     /// To hold what a dead keeper held.
-    TakeOver,
+    TakeOver {
+        /// The pipes of its output were held by nobody, so that something of it may be gone.
+        torn: bool,
+    },
 }
 
 /// The keeper program, in a place that an upgrade of ringback never changes.
@@ -108,7 +111,7 @@ impl KeeperImage {
     ) -> io::Result<i32> {
         let how = match work {
             Work::Start(cgroup) => cgroup.map(Path::as_os_str),
-            Work::TakeOver => Some(OsStr::new(TAKEOVER)),
+            Work::TakeOver { torn } => Some(OsStr::new(TAKEOVER[usize::from(torn)])),
         };
         let arguments = [Some(OsStr::new(KEEPER_NAME)), Some(OsStr::new(id)), how];
         let arguments: Vec<&OsStr> = arguments.into_iter().flatten().collect();
@@ -207,7 +210,8 @@ mod tests {
             KeeperImage::install(&scratch.path().join("bin"), &shell).unwrap(),
             KeeperImage::in_memory(&shell).unwrap(),
         ] {
-            let pid = image.spawn(scratch.path(), "id", Work::TakeOver, Some(OsStr::new("here"))).unwrap();
+            let pid =
+                image.spawn(scratch.path(), "id", Work::TakeOver { torn: false }, Some(OsStr::new("here"))).unwrap();
             let proc = PathBuf::from(format!("/proc/{pid}"));
             // Opens once the shell has opened the other end, so the new program is running.
             fs::File::options().write(true).open(&gate).unwrap();

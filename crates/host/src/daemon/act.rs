@@ -140,7 +140,8 @@ impl Daemon {
         let keeper_point = armed().filter(|point| CRASH_POINTS.iter().any(|name| point == name));
         let name = id.to_string();
         let cgroup = self.cgroups.as_ref().ok().map(|cgroups| cgroups.of_task(&name));
-        let work = if takeover { Work::TakeOver } else { Work::Start(cgroup.as_deref()) };
+        let torn = self.lives.get(&id).is_some_and(|live| live.unheld);
+        let work = if takeover { Work::TakeOver { torn } } else { Work::Start(cgroup.as_deref()) };
         let point = keeper_point.map(AsRef::as_ref);
         let terminal = self.lives.get(&id).and_then(|live| live.terminal.as_ref()).map(AsFd::as_fd);
         self.image.spawn_with(&self.dir(id), &name, work, point, terminal)

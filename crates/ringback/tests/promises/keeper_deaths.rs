@@ -205,3 +205,29 @@ fn output_that_nobody_held_is_never_called_complete() {
         assert!(is_whole || task["output"]["complete"] == false, "round {round}: {task:#}");
     }
 }
+
+#[test]
+fn output_that_nobody_held_is_not_complete_for_the_daemon_after_the_next_either() {
+    let world = World::new();
+    let [up, go, wrote] = ["up", "go", "wrote"].map(|name| world.fifo(name));
+    let script =
+        format!("echo up > {}; read x < {}; echo hello; echo wrote > {}; exit 7", up.word(), go.word(), wrote.word());
+    let id = world.sh(&script);
+    up.line();
+    let keeper = world.keeper(&id).expect("a keeper");
+    let main = machine::Pid::from_raw(i32::try_from(world.show(&id)["pid"].as_i64().unwrap()).unwrap()).unwrap();
+    machine::stop(world.daemon().expect("a daemon"));
+    machine::stop(keeper);
+    go.release(1);
+    wrote.line();
+    machine::until_gone(main);
+    world.kill_daemon();
+    machine::kill(keeper);
+    machine::until_gone(keeper);
+    // The pipe is gone, and what was in it. This daemon sees that, and dies when it has launched the next keeper.
+    assert!(world.start_daemon(&[("RINGBACK_CRASH", "daemon.after-takeover")]).is_none(), "it died while it started");
+    world.end(&id);
+    // A stop is the barrier behind which all is known.
+    let task = world.kill(&id);
+    assert_eq!((world.output(&id), &task["output"]["complete"]), (Vec::new(), &false.into()), "{task:#}");
+}

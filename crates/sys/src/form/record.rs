@@ -217,6 +217,9 @@ pub struct Record {
     pub output_bytes: u64,
     /// Whether every writer of the output is gone and all was copied.
     pub output_complete: bool,
+    /// Whether a pipe of the output was held by nobody for a while, so that nobody knows what was in it; it is not complete
+    /// then, whoever copies the rest. (Keepers before this field never say so.)
+    pub output_torn: bool,
     /// Whether `receipt` holds the receipt of a finished stop.
     pub has_receipt: bool,
     /// How many requests of `requests` were carried out.
@@ -279,7 +282,7 @@ impl Record {
         ] {
             w.u64(n);
         }
-        w.u8(u8::from(self.output_complete));
+        w.u8(u8::from(self.output_complete) | u8::from(self.output_torn) << 1);
         w.u8(u8::from(self.has_receipt));
         w.u64(self.requests_done);
         w.u32(self.leftovers_count);
@@ -337,7 +340,8 @@ impl Record {
         record.system_us = r.u64();
         record.max_rss_kb = r.u64();
         record.output_bytes = r.u64();
-        record.output_complete = r.u8() != 0;
+        let output = r.u8();
+        (record.output_complete, record.output_torn) = (output & 1 != 0, output & 2 != 0);
         record.has_receipt = r.u8() != 0;
         record.requests_done = r.u64();
         record.leftovers_count = r.u32();

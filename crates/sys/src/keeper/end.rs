@@ -160,7 +160,7 @@ impl Keeper {
     fn note_output(&mut self) {
         let record = &mut self.ledger.record;
         record.output_bytes = self.capture.length();
-        record.output_complete = self.capture.is_over();
+        record.output_complete = self.capture.is_over() && !record.output_torn;
         record.last_output_mono_ms = self.capture.last_ms;
     }
 

@@ -41,7 +41,7 @@ use crate::form::spec::{Head, Leftovers};
 use crate::raw::{Fd, memory, poll, time};
 
 /// Keeps the task of the working directory until it is over. `arguments` are argv: the name, the id, and either
-/// `takeover`, or the path of the cgroup that is made for the task, or nothing.
+/// `takeover` (`takeover-torn` if the pipes of its output were held by nobody), or the path of the cgroup that is made for the task, or nothing.
 ///
 /// `crash` is the value of `RINGBACK_CRASH`; it means something in debug builds only. Gives the exit code.
 pub fn run(arguments: [Option<&CStr>; 3], crash: Option<&'static CStr>) -> i32 {
@@ -52,7 +52,11 @@ pub fn run(arguments: [Option<&CStr>; 3], crash: Option<&'static CStr>) -> i32 {
     #[cfg(not(crash_points))]
     let _ = crash;
     let [_, Some(id), how] = arguments else { return start::EXIT_USAGE };
-    let mut keeper = if how == Some(c"takeover") { takeover::begin(id) } else { start::begin(id, how) };
+    let mut keeper = match how.map(CStr::to_bytes) {
+        Some(b"takeover") => takeover::begin(id, false),
+        Some(b"takeover-torn") => takeover::begin(id, true),
+        _ => start::begin(id, how),
+    };
     // Borrowed, not moved: a second copy would cost each keeper a page of stack for its whole life.
     match &mut keeper {
         Ok(keeper) => {

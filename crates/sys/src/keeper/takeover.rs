@@ -33,9 +33,9 @@ pub(super) struct Watched {
     witness_until_ms: Option<u64>,
 }
 
-/// Takes up the task of the working directory, if it was started and is not over.
+/// Takes up the task of the working directory, if it was started and is not over. `torn`: something of its output may be gone.
 #[inline(never)]
-pub(super) fn begin(id: &CStr) -> Result<Keeper, i32> {
+pub(super) fn begin(id: &CStr, torn: bool) -> Result<Keeper, i32> {
     let mut ledger = start::settle_in()?;
     let phase = ledger.record.phase;
     if !matches!(phase, Phase::Started | Phase::Ended) || ledger.record.boot != procfs::boot_id() {
@@ -47,6 +47,7 @@ pub(super) fn begin(id: &CStr) -> Result<Keeper, i32> {
     // What happened since the last keeper's death nobody has seen.
     ledger.record.pauses_seen &= ledger.record.phase == Phase::Ended || ledger.record.witness != Witness::None;
     ledger.record.stopped_mono_ms = 0;
+    ledger.record.output_torn |= torn;
     let signals = start::listen().map_err(|_| EXIT_USAGE)?;
     let mut capture = Capture::open(&head, &mut ledger.record).map_err(|_| EXIT_USAGE)?;
     // Without it the kernel has hung the terminal up, and its session with it.

@@ -223,7 +223,7 @@ impl Task {
     /// Starts one more keeper of another image.
     pub fn spawn_from(&mut self, image: &KeeperImage, takeover: bool) {
         let crash = self.crash.as_deref().map(OsStr::new);
-        let work = if takeover { Work::TakeOver } else { Work::Start(self.cgroup.as_deref()) };
+        let work = if takeover { Work::TakeOver { torn: false } } else { Work::Start(self.cgroup.as_deref()) };
         let terminal = self.terminal.as_ref().map(AsFd::as_fd);
         self.keeper = Some(image.spawn_with(&self.folder, &self.id, work, crash, terminal).unwrap());
     }
