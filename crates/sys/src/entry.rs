@@ -3,7 +3,7 @@
 //! glibc asks the processor some seventy times what it is (cpuid) before `main` of a static program, and on a virtual machine
 //! each of these questions leaves the machine: half a millisecond, which is more than all that a plain `run` has to do. The front
 //! (`front/mod.rs`) needs no C library. It is bytes that run wherever they are, made by `build.rs`, and uses nothing of ours
-//! but [`RINGBACK_FRONT_LEFT`].
+//! but `RINGBACK_FRONT_LEFT`.
 
 use std::os::fd::{FromRawFd as _, OwnedFd};
 use std::os::unix::net::UnixStream;
