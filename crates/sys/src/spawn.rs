@@ -11,7 +11,8 @@ use std::path::Path;
 use std::{io, ptr};
 
 /// Starts `program` in `folder` with nothing of ours but perhaps its stdin: else `/dev/null` as stdio, an environment of
-/// at most one entry, every signal blocked and with its default action (a process must not die of a signal before it has its hands on the wheel).
+/// at most one entry, every signal blocked and with its default action (a process must not die of a signal before it has its
+/// hands on the wheel).
 /// Gives back the pid, of a child that has executed the program.
 pub(crate) fn detached(
     program: &Path,

@@ -34,8 +34,10 @@ pub struct Store {
     db: Connection,
     /// The log.
     log: PathBuf,
-    /// Whether a commit waits for the disk.
+    /// Whether what was written is to survive a power cut.
     syncs: bool,
+    /// Whether the database makes a commit wait for the disk now.
+    waits: bool,
 }
 
 /// Why the store could not do it.

@@ -128,14 +128,23 @@ impl Store {
         db.pragma_update(None, "temp_store", "MEMORY")?;
         migrate(&mut db, found)?;
         db.set_prepared_statement_cache_capacity(32);
-        Ok(Self { db, log: beside(path, "-wal"), syncs: true })
+        Ok(Self { db, log: beside(path, "-wal"), syncs: true, waits: true })
     }
 
     /// Commits no longer wait for the disk: a killed process loses nothing, a power cut the last of it
     /// (`PRAGMA synchronous`, NORMAL in WAL mode).
     pub fn survive_processes_only(&mut self) -> Result<(), StoreError> {
         self.syncs = false;
-        Ok(self.db.pragma_update(None, "synchronous", "NORMAL")?)
+        self.wait_for_disk(false)
+    }
+
+    /// Whether commits from now on wait for the disk.
+    pub(super) fn wait_for_disk(&mut self, waits: bool) -> Result<(), StoreError> {
+        if waits != self.waits {
+            self.db.pragma_update(None, "synchronous", if waits { "FULL" } else { "NORMAL" })?;
+            self.waits = waits;
+        }
+        Ok(())
     }
 }
 
@@ -175,4 +184,26 @@ fn migrate(db: &mut Connection, found: i64) -> Result<(), StoreError> {
         transaction.commit()?;
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{Ack, Record};
+    use super::*;
+
+    #[test]
+    fn only_an_acknowledgement_does_not_wait_for_the_disk() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut store = Store::open(&dir.path().join("db")).unwrap();
+        // 1 is NORMAL, 2 is FULL.
+        let level = |store: &Store| store.db.query_row("PRAGMA synchronous", [], |row| row.get::<_, i64>(0)).unwrap();
+        let ack = || [Record::Ack { session: "s".into(), which: Ack::UpTo(1) }];
+        store.write_unsynced(&ack()).unwrap();
+        assert_eq!(level(&store), 1);
+        store.write(&ack()).unwrap();
+        assert_eq!(level(&store), 2);
+        store.survive_processes_only().unwrap();
+        store.write(&ack()).unwrap();
+        assert_eq!(level(&store), 1, "as the config says");
+    }
 }

@@ -157,6 +157,12 @@ pub enum Ack {
 impl Store {
     /// Writes all of `records` or none. Returns how many notices were acknowledged, per `Ack` record in order.
     pub fn write(&mut self, records: &[Record]) -> Result<Vec<u64>, StoreError> {
+        // The last commit may have waited for nothing; where that cannot be set back, nothing is written.
+        self.wait_for_disk(self.syncs)?;
+        self.write_now(records)
+    }
+
+    fn write_now(&mut self, records: &[Record]) -> Result<Vec<u64>, StoreError> {
         let transaction = self.db.transaction()?;
         let mut acknowledged = Vec::new();
         for record in records {
@@ -170,13 +176,8 @@ impl Store {
 
     /// The same, without waiting for the disk: what is killed loses nothing of it, and [`Store::sync`] keeps it from a power cut.
     pub fn write_unsynced(&mut self, records: &[Record]) -> Result<Vec<u64>, StoreError> {
-        if !self.syncs {
-            return self.write(records);
-        }
-        self.db.pragma_update(None, "synchronous", "NORMAL")?;
-        let written = self.write(records);
-        self.db.pragma_update(None, "synchronous", "FULL")?;
-        written
+        self.wait_for_disk(false)?;
+        self.write_now(records)
     }
 
     /// Has what was written so far survive a power cut.

@@ -41,7 +41,8 @@ use crate::form::spec::{Head, Leftovers};
 use crate::raw::{Fd, memory, poll, time};
 
 /// Keeps the task of the working directory until it is over. `arguments` are argv: the name, the id, and either
-/// `takeover` (`takeover-torn` if the pipes of its output were held by nobody), or the path of the cgroup that is made for the task, or nothing.
+/// `takeover` (`takeover-torn` if the pipes of its output were held by nobody), or the path of the cgroup that is made for
+/// the task, or nothing.
 ///
 /// `crash` is the value of `RINGBACK_CRASH`; it means something in debug builds only. Gives the exit code.
 pub fn run(arguments: [Option<&CStr>; 3], crash: Option<&'static CStr>) -> i32 {
