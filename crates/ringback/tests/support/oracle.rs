@@ -14,6 +14,9 @@ use super::{Fifo, MINE, World, has_ended, id_of};
 /// How long each loop goes on killing.
 const KILLING: Duration = Duration::from_secs(6);
 
+/// How many rounds it has at most: what up to five commands of each have to tell is read as one page of the inbox, of a thousand.
+const ROUNDS_MAX: u64 = 190;
+
 /// A source of chance that can be named: `RINGBACK_TEST_SEED` replays a run.
 pub(crate) struct Chance(u64);
 
@@ -155,7 +158,7 @@ pub(crate) struct Counts {
 pub(crate) fn until_over(mut act: impl FnMut(u64)) -> u64 {
     let until = Instant::now() + KILLING;
     let mut rounds = 0;
-    while Instant::now() < until {
+    while Instant::now() < until && rounds < ROUNDS_MAX {
         act(rounds);
         rounds += 1;
     }
