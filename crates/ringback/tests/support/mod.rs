@@ -299,6 +299,8 @@ impl Drop for World {
         if std::thread::panicking() {
             let log = std::fs::read(self.home.join("daemon.log")).unwrap_or_default();
             eprintln!("--- daemon.log of {}\n{}", self.home.display(), String::from_utf8_lossy(&log));
+            let said = std::fs::read(self.work("daemon.err")).unwrap_or_default();
+            eprintln!("--- what its daemons said\n{}", String::from_utf8_lossy(&said));
         }
         // The daemon first, so that nobody starts another keeper; then whoever carries our home in its environment or
         // stands in it, again until a look finds nobody (a respawner may have been faster).
