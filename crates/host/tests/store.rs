@@ -6,7 +6,8 @@ use ringback_core::id::{Prefix, TaskId};
 use ringback_core::notice::Kind;
 use ringback_core::retention::Kept;
 use ringback_host::store::{
-    Ack, Asked, Claim, Facts, Found, NoticeIn, Packed, Page, Record, Store, StoreError, StoredOutcome, StoredWatch,
+    Ack, Asked, Claim, Facts, Found, LOG_BYTES, NoticeIn, Packed, Page, Record, Store, StoreError, StoredOutcome,
+    StoredWatch,
 };
 use ringback_host::wire::Sighting;
 
@@ -42,6 +43,26 @@ fn open() -> (tempfile::TempDir, Store) {
     let dir = tempfile::tempdir().unwrap();
     let store = Store::open(&dir.path().join("db")).unwrap();
     (dir, store)
+}
+
+#[test]
+fn a_log_that_was_made_long_ahead_is_written_into_and_read_as_before() {
+    let (dir, mut store) = open();
+    let log = || std::fs::metadata(dir.path().join("db-wal")).unwrap().len();
+    store.write(&[insert(1, "s")]).unwrap();
+    while store.lengthen_log(1 << 20).unwrap() {}
+    assert_eq!(log(), LOG_BYTES);
+    assert!(!store.lengthen_log(1 << 20).unwrap());
+    for n in 2..500 {
+        store.write(&[insert(n, "s")]).unwrap();
+        assert_eq!(log(), LOG_BYTES, "at {n}");
+    }
+    // As after a kill: the log is read from its begin, by whoever opens the database next.
+    for file in ["db", "db-wal"] {
+        std::fs::copy(dir.path().join(file), dir.path().join(file.replace("db", "copy"))).unwrap();
+    }
+    let copy = Store::open(&dir.path().join("copy")).unwrap();
+    assert!((1..500).all(|n| matches!(copy.task(id(n)), Ok(Some(_)))));
 }
 
 fn heard(store: &Store, session: &str) -> Vec<(u64, String)> {

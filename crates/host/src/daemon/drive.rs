@@ -27,7 +27,7 @@ impl Daemon {
         while !self.has_left() {
             let timeout =
                 self.next_wake_ms().map(|at| Duration::from_millis(at.saturating_sub(process::monotonic_ms())));
-            let (urgent, ahead) = (self.round.is_urgent(), self.is_blank_due());
+            let (urgent, ahead) = (self.round.is_urgent(), self.is_blank_due() || self.is_log_due());
             let timeout = if urgent || ahead { Some(Duration::ZERO) } else { timeout };
             match self.poll.poll(&mut events, timeout) {
                 Ok(()) => {}
@@ -35,7 +35,7 @@ impl Daemon {
                 Err(error) => return Err(machine("wait for events")(error)),
             }
             if ahead && !urgent && events.is_empty() {
-                self.make_blank();
+                self.work_ahead();
             }
             // Reaped first: a status that we inherited has to be there before the keeper's record is read.
             for event in &events {
@@ -59,6 +59,15 @@ impl Daemon {
         // Those that still wait have their reports read while nobody serves.
         self.collect_last();
         Ok(())
+    }
+
+    /// What makes later answers come sooner, one thing at a time.
+    fn work_ahead(&mut self) {
+        if self.is_blank_due() {
+            self.make_blank();
+        } else {
+            self.lengthen_log();
+        }
     }
 
     /// Whether there is nothing left to say, or nobody who listens.

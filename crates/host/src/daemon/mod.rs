@@ -23,6 +23,7 @@ mod hear;
 mod hold_back;
 mod inherited;
 mod live;
+mod log_ahead;
 mod outbox;
 mod pack;
 mod pattern;
@@ -79,6 +80,7 @@ use collect::Collector;
 use connections::Connections;
 use inherited::{Inherited, Kept};
 use live::{Live, Orphans};
+use log_ahead::LogAhead;
 use outbox::Outbox;
 use places::Places;
 use post::Post;
@@ -129,6 +131,7 @@ struct Daemon {
     feeds: Feeds,
     /// The folder of the next task.
     blank: Blank,
+    log_ahead: LogAhead,
     /// Folders that a crash may have left.
     sweep: Sweep,
     prunes: Prunes,

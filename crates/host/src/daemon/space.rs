@@ -87,6 +87,13 @@ impl Space {
         })
     }
 
+    /// Whether so many bytes may be taken that nobody needs, only because they make something faster.
+    pub(super) fn has_to_spare(&self, bytes: u64) -> bool {
+        self.disk().is_some_and(|disk| {
+            bytes <= disk.size / DISK_PART && disk.free >= self.floor_of(disk).saturating_add(bytes)
+        })
+    }
+
     fn floor_of(&self, disk: Disk) -> u64 {
         self.floor.unwrap_or_else(|| FLOOR_BYTES.min(disk.size / DISK_PART))
     }

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File};
 use std::io;
 use std::os::fd::AsRawFd as _;
+use std::time::Duration;
 
 use mio::unix::SourceFd;
 use mio::{Interest, Poll};
@@ -21,6 +22,7 @@ use super::crash::crash_point;
 use super::error::{DaemonError, machine};
 use super::inherited::Inherited;
 use super::live::Orphans;
+use super::log_ahead::LogAhead;
 use super::outbox::Outbox;
 use super::places::Places;
 use super::post::Post;
@@ -45,6 +47,11 @@ const OPEN_FDS: u64 = 16;
 /// How many more it opens before it serves: the loop and its waker, what it watches files with, the socket, the spare one
 /// and the reserve.
 const FDS_TO_COME: u64 = 6;
+
+/// How long what a dead daemon was starting may hold its lock, milliseconds: until it is executed, on a machine with much to do.
+const HEIR_MS: u64 = 500;
+/// The pause between two tries to have that lock.
+const HEIR_PAUSE: Duration = Duration::from_millis(2);
 
 /// Serves `home` until somebody says stop. `reader` reads command lines; `ready` is called once clients can connect.
 ///
@@ -85,10 +92,19 @@ fn refuse_confined(config: &Config) -> Result<(), DaemonError> {
 }
 
 /// The lock that makes us the one daemon of this home, for as long as it is held.
+///
+/// What a daemon was just starting when it was killed holds its lock until that is executed (vfork(2) shares descriptors), so
+/// a lock that is held is tried again for a moment before somebody is said to serve.
 fn own(home: &Home) -> Result<File, DaemonError> {
     let lock = files::append(&home.daemon_lock()).map_err(machine("open the lock of this home"))?;
-    let ours = lock::try_exclusive(&lock).map_err(machine("lock this home"))?;
-    if ours { Ok(lock) } else { Err(DaemonError::AlreadyRunning) }
+    let until_ms = process::monotonic_ms() + HEIR_MS;
+    while !lock::try_exclusive(&lock).map_err(machine("lock this home"))? {
+        if process::monotonic_ms() >= until_ms {
+            return Err(DaemonError::AlreadyRunning);
+        }
+        std::thread::sleep(HEIR_PAUSE);
+    }
+    Ok(lock)
 }
 
 /// The variable that has a build for tests use the main program as keeper, as on a machine where none could be built.
@@ -128,13 +144,19 @@ fn cgroups(home: &Home, wanted: Cgroup) -> Result<Cgroups, String> {
     }
 }
 
+/// As many as there are descriptors for, which this raises to what may be had.
+fn places(config: &Config) -> Places {
+    let fds_max = process::raise_fd_limit();
+    let open = process::open_fds().unwrap_or(OPEN_FDS) + FDS_TO_COME;
+    Places::new(fds_max, open, config.max_running)
+}
+
 impl Daemon {
     fn new(home: &Home, config: Config, reader: Reader, lock: &File) -> Result<Self, DaemonError> {
         signals::block_all().map_err(machine("block signals"))?;
         let signals =
             SignalFd::block_and_open(&[SIGCHLD, SIGTERM, SIGINT, SIGHUP]).map_err(machine("receive signals"))?;
         reap::become_subreaper().map_err(machine("inherit orphans"))?;
-        let fds_max = process::raise_fd_limit();
         let troubles = Troubles::open(&home.log()).map_err(machine("open the log of this home"))?;
         let image = keeper_image(home).map_err(DaemonError::Keeper)?;
         let cgroups = cgroups(home, config.cgroup);
@@ -142,12 +164,12 @@ impl Daemon {
         // Before any record is read: what a keeper says while we read is not lost.
         let news = files::open_news_reader(&home.news()).map_err(machine("open the news of this home"))?;
         let prunes = Prunes::new(&config, store.kept()?);
-        let open = process::open_fds().unwrap_or(OPEN_FDS) + FDS_TO_COME;
-        let places = Places::new(fds_max, open, config.max_running);
+        let places = places(&config);
         let mut daemon = Self {
             home: home.clone(),
             board: Board::new(places.running as usize),
             space: Space::new(home.root(), config.free_space_floor),
+            log_ahead: LogAhead::of(config.durability, home.root()),
             config,
             store,
             lives: BTreeMap::new(),

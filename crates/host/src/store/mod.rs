@@ -17,7 +17,7 @@ mod write;
 pub use claim::{Claim, LEASE_MS_MAX};
 pub use ended::{EndedRow, Packed};
 pub use inbox::NoticeRow;
-pub use open::VERSION;
+pub use open::{LOG_BYTES, VERSION};
 pub use outbox::{OUTBOX_MAX, OutboxRow, Post};
 pub use read::{Found, Page};
 pub use row::{Asked, Facts, Row, StoredCommand, StoredHeld, StoredOutcome, StoredReport, StoredStop, StoredWatch};

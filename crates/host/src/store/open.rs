@@ -98,6 +98,9 @@ const APPLICATION: i64 = 0x5242_434b;
 
 /// How many pages the log may have before a commit copies it back: 4 MB bounds both the file and a restart's work.
 const CHECKPOINT_PAGES: i64 = 1000;
+/// How long the log becomes by itself, bytes: those pages with their headers (sqlite.org/walformat.html), and what one more
+/// commit writes.
+pub const LOG_BYTES: u64 = 32 + (4096 + 24) * (CHECKPOINT_PAGES as u64 + 64);
 
 impl Store {
     /// Opens the database at `path`, makes it if it is missing, and brings an older one up to date.

@@ -1,6 +1,6 @@
 //! Everything that can be written, and the one place that writes it: a whole round in one transaction.
 
-use std::io;
+use std::io::{self, Read as _};
 
 use ringback_core::id::TaskId;
 use ringback_core::notice::Kind;
@@ -10,6 +10,7 @@ use serde::Serialize;
 
 use super::claim::{self, Claim};
 use super::ended::{self, Packed};
+use super::open::LOG_BYTES;
 use super::outbox::{self, Post};
 use super::row::{Asked, Facts, StoredStop, StoredWatch};
 use super::{Store, StoreError};
@@ -183,6 +184,20 @@ impl Store {
     /// Has what was written so far survive a power cut.
     pub fn sync(&self) -> io::Result<()> {
         if self.syncs { files::open_regular(&self.log)?.sync_data() } else { Ok(()) }
+    }
+
+    /// Makes the log `more` bytes longer, with nothing in them, but not longer than it becomes by itself. Whether it may become
+    /// longer still.
+    ///
+    /// A commit into bytes that are there waits less for the disk than one that makes the file longer, which has the file
+    /// system record its new length. What stands behind the last commit, `SQLite` does not look at (sqlite.org/walformat.html).
+    pub fn lengthen_log(&self, more: u64) -> io::Result<bool> {
+        let long = std::fs::symlink_metadata(&self.log)?.len();
+        let more = more.min(LOG_BYTES.saturating_sub(long));
+        let mut log = files::append(&self.log)?;
+        io::copy(&mut io::repeat(0).take(more), &mut log)?;
+        log.sync_data()?;
+        Ok(long + more < LOG_BYTES)
     }
 
     /// Copies the log back into the database and frees its disk space, as far as there is room for that.

@@ -1,5 +1,6 @@
 //! P2 and P4: kill -9 of the daemon and of clients at any moment loses no outcome, no notice and no byte.
 
+use std::path::Path;
 use std::time::Duration;
 
 use crate::support::oracle::{Chance, Died, Oracle, until_over};
@@ -182,6 +183,45 @@ fn what_need_not_survive_a_power_cut_survives_whatever_is_killed() {
     assert_eq!(world.look(&["daemon", "status", "--json"]).json()["durability"], "process");
     world.kill_daemon();
     assert_eq!(world.inbox(MINE).len(), ids.len());
+}
+
+#[test]
+fn a_daemon_waits_for_what_the_last_one_was_starting_when_it_was_killed() {
+    let world = World::new();
+    world.sh("true");
+    world.kill_daemon();
+    // As a child of the dead one does until it is executed, somebody holds the lock.
+    let held = std::fs::File::open(world.home().join("daemon.lock")).unwrap();
+    held.lock().unwrap();
+    let mut command = world.client(&["daemon", "run"]);
+    let mut daemon = command.spawn().unwrap();
+    let pid = machine::pid_of(&daemon);
+    machine::until("it looks at the lock", || machine::has_open(pid, &world.home().join("daemon.lock")));
+    drop(held);
+    assert!(machine::until_listening(&mut daemon));
+    machine::kill(pid);
+    daemon.wait().unwrap();
+}
+
+#[test]
+fn the_log_is_made_long_while_nobody_waits_and_only_where_that_shortens_a_commit() {
+    let on_disk = || {
+        let dir = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+        let home = dir.path().join("h");
+        World::with_home(dir, home)
+    };
+    let world = on_disk();
+    if ringback_sys::files::filesystem_is_tmpfs(Path::new(env!("CARGO_TARGET_TMPDIR"))).unwrap() {
+        return;
+    }
+    world.end(&world.sh("true"));
+    let log = |world: &World| std::fs::metadata(world.home().join("db.sqlite-wal")).unwrap().len();
+    machine::until("the log is long", || log(&world) == ringback_host::store::LOG_BYTES);
+    let other = on_disk();
+    other.configure("durability = \"process\"\n");
+    other.end(&other.sh("true"));
+    other.look(&["daemon", "status"]).ok();
+    assert!(log(&other) < ringback_host::store::LOG_BYTES / 2);
 }
 
 #[test]

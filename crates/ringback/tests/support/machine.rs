@@ -239,7 +239,7 @@ fn look_for_holder(path: &Path, inode: u64) -> Option<Pid> {
     holders.filter(|pid| has_open(*pid, path)).find(|pid| is_alive(*pid))
 }
 
-fn has_open(pid: Pid, path: &Path) -> bool {
+pub(crate) fn has_open(pid: Pid, path: &Path) -> bool {
     let Ok(descriptors) = fs::read_dir(proc_file(pid, "fd")) else { return false };
     descriptors.flatten().any(|entry| fs::read_link(entry.path()).is_ok_and(|target| target == path))
 }
