@@ -2,12 +2,14 @@
 
 mod again;
 mod region;
+mod width;
 
 use std::collections::VecDeque;
 use std::fmt::Write as _;
 
 use crate::fold::Fold;
 use crate::render::{Line, Options};
+use width::Filled;
 
 /// Most combining marks that one row keeps; a text in a human language has a few for each word.
 const MARKS_MAX: usize = 512;
@@ -81,10 +83,10 @@ impl Row {
         self.is_wrapped = !self.cells.ends_with(&[' ', ' ']);
     }
 
-    /// Appends the row as text, without the spaces at its end.
+    /// Appends the row as text, without the spaces at its end, unless the text goes on after them.
     fn append_to(&self, text: &mut String) {
         let length = self.cells.iter().rposition(|cell| !matches!(*cell, ' ' | COVERED | '\t')).map_or(0, |at| at + 1);
-        let length = if self.beyond > 0 { self.cells.len() } else { length };
+        let length = if self.beyond > 0 || self.is_wrapped { self.cells.len() } else { length };
         let cells = &self.cells[..length];
         if self.marks.is_empty() && cells.iter().all(|cell| matches!(cell, ' '..='~')) {
             // Most rows are ASCII, and bytes are copied faster than characters.
@@ -126,7 +128,9 @@ pub struct Picture {
 pub(crate) struct Screen {
     rows: VecDeque<Row>,
     height: usize,
+    /// Where a row ends; nothing as long as that is not known.
     columns: Option<usize>,
+    filled: Filled,
     line_chars: usize,
     row: usize,
     column: usize,
@@ -136,6 +140,10 @@ pub(crate) struct Screen {
     /// First and last row of what scrolls, if that is not the whole screen.
     region: Option<(usize, usize)>,
     fold: Fold,
+    /// Whether we were told how large the terminal is, or a program addressed its rows by their numbers.
+    has_rows: bool,
+    /// Whether the last sequence brought the cursor home.
+    is_home: bool,
     /// A final line that goes on in the next row.
     joined: String,
     joined_beyond: u64,
@@ -148,6 +156,7 @@ impl Screen {
             rows: VecDeque::from([first]),
             height: usize::from(options.rows).max(1),
             columns: options.columns.map(|columns| usize::from(columns).max(2)),
+            filled: Filled::default(),
             line_chars: options.line_chars.max(1),
             row: 0,
             column: 0,
@@ -156,6 +165,8 @@ impl Screen {
             is_alternate: false,
             region: None,
             fold: Fold::new(options.fold),
+            has_rows: options.columns.is_some(),
+            is_home: false,
             joined: String::new(),
             joined_beyond: 0,
         }
@@ -309,6 +320,7 @@ impl Screen {
     }
 
     fn finish_line(&mut self, number: u64, out: &mut dyn FnMut(Line<'_>)) {
+        self.joined.truncate(self.joined.trim_end_matches(' ').len());
         if self.joined_beyond > 0 {
             // A String never refuses to grow.
             let _ = write!(self.joined, "…[{} more characters]", self.joined_beyond);
@@ -319,6 +331,7 @@ impl Screen {
     }
 
     pub(crate) fn up(&mut self, count: usize) {
+        self.is_home = false;
         self.row = self.row.saturating_sub(count);
     }
 
@@ -372,6 +385,9 @@ impl Screen {
     /// A whole screen that is erased is not lost: it goes where a person could still scroll to.
     pub(crate) fn erase_on_screen(&mut self, which: u16, out: &mut dyn FnMut(Line<'_>)) {
         match which {
+            0 if std::mem::take(&mut self.is_home) && (self.row, self.column) == (0, 0) => {
+                self.erase_on_screen(2, out);
+            }
             0 => {
                 self.erase_in_row(0);
                 self.rows.truncate(self.row + 1);

@@ -91,7 +91,10 @@ impl Terminal<'_> {
         let count = usize::from(first.max(1));
         let screen = &mut *self.screen;
         match action {
-            'A' => screen.up(count),
+            'A' => {
+                screen.guess_by_rows(count, self.out);
+                screen.up(count);
+            }
             'B' | 'e' => screen.down(count),
             'C' | 'a' => screen.right(count),
             'D' => screen.left(count),
@@ -100,17 +103,21 @@ impl Terminal<'_> {
                 screen.carriage_return();
             }
             'F' => {
+                screen.guess_by_rows(count, self.out);
                 screen.up(count);
                 screen.carriage_return();
             }
             'G' | '`' => screen.go_to_column(count - 1),
-            'H' | 'f' => {
-                screen.go_to_row(count - 1);
-                screen.go_to_column(usize::from(second.max(1)) - 1);
+            'H' | 'f' => screen.address(count - 1, usize::from(second.max(1)) - 1, self.out),
+            'd' => screen.address_row(count - 1, self.out),
+            'J' => {
+                screen.guess_by_length(self.out);
+                screen.erase_on_screen(first, self.out);
             }
-            'd' => screen.go_to_row(count - 1),
-            'J' => screen.erase_on_screen(first, self.out),
-            'K' => screen.erase_in_row(first),
+            'K' => {
+                screen.guess_by_length(self.out);
+                screen.erase_in_row(first);
+            }
             'L' => screen.insert_rows(count),
             'M' => screen.delete_rows(count),
             'P' => screen.delete_cells(count),
@@ -118,7 +125,7 @@ impl Terminal<'_> {
             'X' => screen.erase_cells(count),
             'S' => screen.scroll_up(count, self.out),
             'T' if second == 0 => screen.scroll_down(count),
-            'r' => screen.set_region(count - 1, usize::from(if second == 0 { u16::MAX } else { second }) - 1),
+            'r' => screen.set_region(count - 1, usize::from(if second == 0 { u16::MAX } else { second }) - 1, self.out),
             's' => screen.save_cursor(),
             'u' => screen.restore_cursor(),
             'b' => {

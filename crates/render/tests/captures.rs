@@ -9,19 +9,8 @@ use ringback_render::{Digester, Options, Verdict, render_all};
 const PTY: Options =
     Options { columns: Some(120), rows: 40, line_chars: Options::LINE_CHARS, fold: true, first_line: 1 };
 
-#[test]
-fn what_a_person_saw() {
-    insta::assert_snapshot!("nextest", render_all(include_bytes!("captures/nextest.pty.raw"), &PTY));
-    insta::assert_snapshot!("vitest", render_all(include_bytes!("captures/vitest.pty.raw"), &PTY));
-    insta::assert_snapshot!("pytest", render_all(include_bytes!("captures/pytest.pty.raw"), &PTY));
-    insta::assert_snapshot!("tqdm-train", render_all(include_bytes!("captures/tqdm-train.pty.raw"), &PTY));
-    insta::assert_snapshot!("npm-ci", render_all(include_bytes!("captures/npm-ci.pty.raw"), &PTY));
-    insta::assert_snapshot!("ffmpeg", render_all(include_bytes!("captures/ffmpeg.pty.raw"), &PTY));
-    insta::assert_snapshot!("cargo-osc", render_all(include_bytes!("captures/cargo-osc.pty.raw"), &PTY));
-}
-
-fn digest(raw: &[u8], verdict: &Verdict<'_>) -> String {
-    let mut digester = Digester::new(DigestOptions { columns: Some(120), rows: 40, ..DigestOptions::default() });
+fn digest(raw: &[u8], verdict: &Verdict<'_>, Options { columns, rows, .. }: Options) -> String {
+    let mut digester = Digester::new(DigestOptions { columns, rows, ..DigestOptions::default() });
     digester.push(raw);
     let digest = digester.finish(verdict);
     assert!(digest.text.len() <= BUDGET_BYTES);
@@ -72,16 +61,43 @@ const CAPTURES: [Capture; 7] = [
 ];
 
 impl Capture {
-    fn digest(&self) -> String {
-        digest(self.raw, &ended(self.command, self.words, self.code))
+    fn digest(&self, options: Options) -> String {
+        digest(self.raw, &ended(self.command, self.words, self.code), options)
+    }
+}
+
+#[test]
+fn what_a_person_saw() {
+    for capture in CAPTURES {
+        insta::assert_snapshot!(capture.name, render_all(capture.raw, &PTY));
     }
 }
 
 #[test]
 fn what_an_agent_is_told() {
     for capture in CAPTURES {
-        insta::assert_snapshot!(format!("digest-{}", capture.name), capture.digest());
+        insta::assert_snapshot!(format!("digest-{}", capture.name), capture.digest(PTY));
     }
+}
+
+/// As of `script -c`, `ssh -t` or `docker run -t` behind a pipe: there is a terminal, and it is not ours.
+#[test]
+fn what_was_painted_at_a_terminal_that_nobody_told_us_of_reads_the_same() {
+    for capture in CAPTURES {
+        assert_eq!(render_all(capture.raw, &Options::default()), render_all(capture.raw, &PTY), "{}", capture.name);
+        assert_eq!(capture.digest(Options::default()), capture.digest(PTY), "{}", capture.name);
+    }
+}
+
+#[test]
+fn every_capture_is_among_them() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/captures");
+    let names = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
+    let mut names: Vec<String> = names.filter_map(|name| Some(name.strip_suffix(".pty.raw")?.to_owned())).collect();
+    let mut tested = CAPTURES.map(|capture| capture.name);
+    names.sort();
+    tested.sort_unstable();
+    assert_eq!(names, tested);
 }
 
 /// After a change: `RINGBACK_BLESS=1 cargo test -p ringback-render --test captures`, then read the difference.
@@ -95,7 +111,8 @@ fn the_page_has_the_figures_of_every_capture() {
     let rows: Vec<String> = CAPTURES
         .iter()
         .map(|capture| {
-            let figures = [capture.raw.len(), render_all(capture.raw, &PTY).len(), capture.digest().len()].map(grouped);
+            let figures =
+                [capture.raw.len(), render_all(capture.raw, &PTY).len(), capture.digest(PTY).len()].map(grouped);
             format!("| {} | {} |", capture.name, figures.join(" | "))
         })
         .collect();

@@ -1,6 +1,6 @@
 //! What a terminal of a known size shows: regions that scroll, full-screen programs, sizes that change.
 
-use ringback_render::{Options, Renderer};
+use ringback_render::{Line, Options, Renderer, render_all};
 
 fn renderer(columns: u16, rows: u16) -> Renderer {
     Renderer::new(&Options { columns: Some(columns), rows, fold: false, ..Options::default() })
@@ -63,4 +63,84 @@ fn a_smaller_terminal_keeps_what_is_at_the_cursor() {
     );
     renderer.push(b"\r\n0123456789x", &mut |_| {});
     assert_eq!(renderer.picture().rows, ["0123456789", "x"]);
+}
+
+/// What is shown of bytes that nobody knows the terminal of.
+fn unsized_text(bytes: &[u8]) -> String {
+    let whole = render_all(bytes, &Options::default());
+    let (mut pieces, mut renderer) = (Vec::new(), Renderer::new(&Options::default()));
+    let mut out = |line: Line<'_>| pieces.push(line.to_string());
+    for byte in bytes {
+        renderer.push(&[*byte], &mut out);
+    }
+    renderer.finish(&mut out);
+    assert_eq!(pieces.concat(), whole.replace('\n', ""));
+    whole
+}
+
+/// Rows filled up to this width, as indicatif paints them: without newlines.
+fn filled(width: usize, rows: &[&str]) -> String {
+    rows.iter().map(|row| format!("{row:width$}")).collect::<Vec<_>>().concat()
+}
+
+#[test]
+fn rows_without_newlines_are_rows_where_nobody_knows_the_width() {
+    let clear = "\x1b[1A\r\x1b[2K\x1b[1B\r\x1b[2K\x1b[1A";
+    let area = |done| filled(90, &[&format!("Running {done}/3"), "  slow::test"]);
+    let first = format!("{}\r\x1b[2K", filled(90, &["Running 0/3"]));
+    let frames = format!("{first}{}{clear}{}{}{clear}", area(0), filled(90, &["PASS one", "PASS two"]), area(2));
+    assert_eq!(unsized_text(format!("begin\r\n{frames}end\r\n").as_bytes()), "begin\nPASS one\nPASS two\nend\n");
+    // One row alone says how wide it is by being filled up again and again; what is printed above it is as wide.
+    let clear = "\r\x1b[2K";
+    let bar = |done| filled(90, &[&format!("Running {done}/3")]);
+    let frames =
+        format!("{}{clear}{}{clear}{}{}{clear}", bar(0), bar(1), filled(90, &["PASS one", "PASS two"]), bar(2));
+    assert_eq!(unsized_text(format!("begin\r\n{frames}end\r\n").as_bytes()), "begin\nPASS one\nPASS two\nend\n");
+}
+
+#[test]
+fn an_area_with_newlines_says_nothing_of_the_width() {
+    let clear = "\x1b[1A\r\x1b[2K\x1b[1B\r\x1b[2K\x1b[1A";
+    let area = |done| format!("one {done}/9\r\n{}", filled(120, &[&format!("{:70}12 MB/s", "two")]));
+    let long = "x".repeat(200);
+    let bytes = format!("begin\r\n{}{clear}{}{clear}{long}\r\n", area(1), area(2));
+    assert_eq!(unsized_text(bytes.as_bytes()), format!("begin\n{long}\n"));
+}
+
+#[test]
+fn a_program_that_addresses_rows_paints_over_nothing_that_was_before_it() {
+    let log = (1..=100).map(|n| format!("log {n}\n")).collect::<Vec<_>>().concat();
+    let frame = |n| format!("\x1b[H\x1b[Kframe {n}\r\n\x1b[K{n} of 9\r\n\x1b[J");
+    let bytes = format!("{log}{}{}", frame(1), frame(2));
+    assert_eq!(unsized_text(bytes.as_bytes()), format!("{log}frame 2\n2 of 9\n"));
+    // As apt does on a terminal of 24 rows.
+    let unpack = |n| format!("unpack {n}\r\n\x1b7\x1b[24;0f[{n} %]\x1b8");
+    let steps = (1..=50).map(unpack).collect::<Vec<_>>().concat();
+    let region = |rows| format!("\n\x1b[s\x1b[0;{rows}r\x1b[u\x1b[1A");
+    let bytes = format!("{log}{}{steps}{}\x1b[Jdone\n", region(23), region(24));
+    let text = unsized_text(bytes.as_bytes());
+    let unpacked = (1..=50).map(|n| format!("unpack {n}\n")).collect::<Vec<_>>().concat();
+    assert_eq!(text.replace("\n\n", "\n"), format!("{log}{unpacked}done\n"));
+}
+
+#[test]
+fn a_screen_that_is_erased_from_its_first_cell_on_is_kept() {
+    for erase in ["\x1b[2J\x1b[H", "\x1b[H\x1b[2J", "\x1b[H\x1b[J", "\x1b[1;1H\x1b[0J", "\x1bc"] {
+        for columns in [None, Some(80)] {
+            let text =
+                render_all(format!("one\ntwo\n{erase}three\n").as_bytes(), &Options { columns, ..Options::default() });
+            assert_eq!(text, "one\ntwo\nthree\n", "{erase:?}");
+        }
+    }
+    // But an area that happens to begin there is painted over.
+    assert_eq!(unsized_text(b"\x1b[2J\x1b[Hone\r\ntwo\r\n\x1b[2A\x1b[Jthree\r\n"), "three\n");
+}
+
+#[test]
+fn a_blank_at_the_end_of_a_row_is_between_words_where_the_text_goes_on() {
+    let options = Options { columns: Some(10), ..Options::default() };
+    assert_eq!(
+        render_all(b"one two 3 four\nonetwo    \nonetwo3456 \nnext", &options),
+        "one two 3 four\nonetwo\nonetwo3456\nnext\n"
+    );
 }

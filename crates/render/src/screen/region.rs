@@ -4,8 +4,34 @@ use super::{Row, Screen};
 use crate::render::Line;
 
 impl Screen {
+    /// Goes to a row of this number, from 0.
+    ///
+    /// Where nobody told us how high the terminal is, what stands here need not be on its screen, and must not be painted over:
+    /// it is final, and the screen of this program begins empty.
+    pub(crate) fn address_row(&mut self, row: usize, out: &mut dyn FnMut(Line<'_>)) {
+        // Far too low a row is asked for to learn the size.
+        if !self.has_rows && row < self.height {
+            let column = self.column;
+            self.finish_screen(out);
+            (self.has_rows, self.column) = (true, column);
+        }
+        self.go_to_row(row);
+    }
+
+    /// Goes to a cell, both numbers from 0.
+    pub(crate) fn address(&mut self, row: usize, column: usize, out: &mut dyn FnMut(Line<'_>)) {
+        self.address_row(row, out);
+        self.go_to_column(column);
+        self.is_home = (row, column) == (0, 0);
+    }
+
     /// Lets only the rows from `top` to `bottom` (from 0, both included) scroll; the cursor goes home (DECSTBM).
-    pub(crate) fn set_region(&mut self, top: usize, bottom: usize) {
+    pub(crate) fn set_region(&mut self, top: usize, bottom: usize, out: &mut dyn FnMut(Line<'_>)) {
+        if !self.has_rows && top < bottom && bottom + 2 <= self.height {
+            // Rows below a region are for what stays: a terminal that we know nothing else of has one.
+            self.has_rows = true;
+            self.set_height(bottom + 2, out);
+        }
         let bottom = bottom.min(self.height - 1);
         if top < bottom {
             self.region = (top > 0 || bottom < self.height - 1).then_some((top, bottom));
@@ -112,7 +138,12 @@ impl Screen {
     /// Gives the screen another size; rows that no longer fit above the cursor are final.
     pub(crate) fn resize(&mut self, columns: usize, rows: usize, out: &mut dyn FnMut(Line<'_>)) {
         self.columns = self.columns.map(|_| columns.max(2));
-        self.height = rows.max(1);
+        self.set_height(rows.max(1), out);
+        self.go_to_column(self.column);
+    }
+
+    fn set_height(&mut self, height: usize, out: &mut dyn FnMut(Line<'_>)) {
+        self.height = height;
         self.region = None;
         while self.rows.len() > self.height {
             if self.row + 1 < self.rows.len() && self.rows.back().is_some_and(Row::is_empty) {
@@ -123,6 +154,5 @@ impl Screen {
             }
         }
         self.row = self.row.min(self.height - 1);
-        self.go_to_column(self.column);
     }
 }
