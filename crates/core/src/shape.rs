@@ -99,26 +99,89 @@ pub fn literals() -> impl Iterator<Item = &'static str> {
     SHAPES.iter().map(|(literal, _)| *literal)
 }
 
-/// The secret that literal `number` announces, where it stands at `at` in `text`; nothing if there is none.
-pub fn secret_at(text: &[u8], number: usize, at: usize) -> Option<Range<usize>> {
-    let (literal, rest) = SHAPES.get(number)?;
-    let end = at + literal.len();
-    match rest {
-        Rest::Token(min) => {
-            if text[..at].last().is_some_and(u8::is_ascii_alphanumeric) {
-                return None;
+/// Looks at literals in one text. What one look has gone over the next one need not: a text of nothing but literals would be gone
+/// through anew, up to the longest secret, for each.
+#[derive(Debug)]
+pub struct Looker<'a> {
+    text: &'a [u8],
+    /// Up to what is no character of a token.
+    token: Stretch,
+    /// Up to what is no character of a value after its name.
+    value: Stretch,
+    /// Up to a digit.
+    digitless: Stretch,
+    /// Up to the end of a private key.
+    key: Stretch,
+}
+
+/// A part of the text without what is looked for, which is at its end, or the text ends there.
+#[derive(Debug, Default)]
+struct Stretch(Range<usize>);
+
+impl Stretch {
+    /// Where from `from` on the first is, or the text ends.
+    fn end(&mut self, from: usize, text: &[u8], first: impl FnOnce(&[u8]) -> Option<usize>) -> usize {
+        if self.0.end < from || from < self.0.start || self.0.is_empty() {
+            let rest = text.get(from..).unwrap_or_default();
+            self.0 = from..from + first(rest).unwrap_or(rest.len());
+        }
+        self.0.end
+    }
+}
+
+impl<'a> Looker<'a> {
+    /// Nothing was looked at yet.
+    pub fn new(text: &'a [u8]) -> Self {
+        let none = || Stretch(0..0);
+        Self { text, token: none(), value: none(), digitless: none(), key: none() }
+    }
+
+    /// The secret that literal `number` announces, where it stands at `at`; nothing if there is none.
+    pub fn secret_at(&mut self, number: usize, at: usize) -> Option<Range<usize>> {
+        let (literal, rest) = SHAPES.get(number)?;
+        let end = at + literal.len();
+        match rest {
+            Rest::Token(min) => {
+                if self.text[..at].last().is_some_and(u8::is_ascii_alphanumeric) {
+                    return None;
+                }
+                let run = self.token(end);
+                (run.len() >= *min && self.has_digit(&run)).then_some(run)
             }
-            let run = run(text, end, is_token);
-            (run.len() >= *min && has_digit(&text[run.clone()])).then_some(end..run.end)
+            Rest::Credentials => {
+                let run = self.token(end);
+                (run.len() >= CREDENTIALS_BYTES_MIN && self.has_digit(&run)).then_some(run)
+            }
+            Rest::Basic => Some(self.token(end)).filter(|run| run.len() >= VALUE_BYTES_MIN),
+            Rest::Address => password(self.text, end),
+            Rest::Named => {
+                let value = self.value(named(self.text, at, end)?);
+                let bytes = &self.text[value.clone()];
+                let is = value.len() >= VALUE_BYTES_MIN && self.has_digit(&value);
+                (is && !is_number(bytes) && !is_reference(bytes)).then_some(value)
+            }
+            Rest::Key => is_key(self.text, at).then(|| self.key(end)),
         }
-        Rest::Credentials => {
-            let run = run(text, end, is_token);
-            (run.len() >= CREDENTIALS_BYTES_MIN && has_digit(&text[run.clone()])).then_some(run)
-        }
-        Rest::Basic => Some(run(text, end, is_token)).filter(|run| run.len() >= VALUE_BYTES_MIN),
-        Rest::Address => password(text, end),
-        Rest::Named => named(text, at, end),
-        Rest::Key => key(text, at, end),
+    }
+
+    fn token(&mut self, from: usize) -> Range<usize> {
+        let end = self.token.end(from, self.text, |rest| rest.iter().position(|byte| !is_token(*byte)));
+        from..end.min(from + SECRET_BYTES_MAX)
+    }
+
+    fn value(&mut self, from: usize) -> Range<usize> {
+        let end = self.value.end(from, self.text, |rest| rest.iter().position(|byte| !is_value(*byte)));
+        from..end.min(from + SECRET_BYTES_MAX)
+    }
+
+    fn has_digit(&mut self, run: &Range<usize>) -> bool {
+        self.digitless.end(run.start, self.text, |rest| rest.iter().position(u8::is_ascii_digit)) < run.end
+    }
+
+    /// The lines of a private key, or what of them is there.
+    fn key(&mut self, from: usize) -> Range<usize> {
+        let end = self.key.end(from, self.text, |rest| rest.windows(KEY_END.len()).position(|bytes| bytes == KEY_END));
+        from..end.min(from + SECRET_BYTES_MAX)
     }
 }
 
@@ -133,12 +196,12 @@ fn is_token(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || b"_-.~+/=".contains(&byte)
 }
 
-fn is_name(byte: u8) -> bool {
-    byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'-'
+fn is_value(byte: u8) -> bool {
+    byte > b' ' && !b"\"'`,;&<>()[]{}|".contains(&byte)
 }
 
-fn has_digit(text: &[u8]) -> bool {
-    text.iter().any(u8::is_ascii_digit)
+fn is_name(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'-'
 }
 
 /// Between `user:` and `@`, after the scheme.
@@ -151,8 +214,8 @@ fn password(text: &[u8], from: usize) -> Option<Range<usize>> {
     (!is_reference(&text[range.clone()])).then_some(range)
 }
 
-/// After a name that ends soon after `end`, the end of the literal that begins at `at`.
-fn named(text: &[u8], at: usize, end: usize) -> Option<Range<usize>> {
+/// Where a value begins after a name that ends soon after `end`, the end of the literal that begins at `at`.
+fn named(text: &[u8], at: usize, end: usize) -> Option<usize> {
     let before = text[..at].iter().rev().take(NAME_BYTES_MAX).take_while(|byte| is_name(**byte)).count();
     let after = text[end..].iter().take(NAME_BYTES_MAX).take_while(|byte| is_name(**byte)).count();
     let mut name = &text[at - before..end + after];
@@ -176,21 +239,15 @@ fn named(text: &[u8], at: usize, end: usize) -> Option<Range<usize>> {
     if let Some(b'"' | b'\'') = text.get(next) {
         next += 1;
     }
-    let value = run(text, next, |byte| byte > b' ' && !b"\"'`,;&<>()[]{}|".contains(&byte));
-    let bytes = &text[value.clone()];
-    (value.len() >= VALUE_BYTES_MIN && has_digit(bytes) && !is_number(bytes) && !is_reference(bytes)).then_some(value)
+    Some(next)
 }
 
-/// The lines of a private key, or what of them is there.
-fn key(text: &[u8], at: usize, end: usize) -> Option<Range<usize>> {
+/// Whether a private key begins in the line in which this stands.
+fn is_key(text: &[u8], at: usize) -> bool {
     // As far as that: a text of nothing but this literal would be gone through anew for each.
     let before = &text[at.saturating_sub(NAME_BYTES_MAX)..at];
     let line = before.iter().rposition(|byte| *byte == b'\n').map_or(before, |newline| &before[newline..]);
-    line.windows(KEY_BEGIN.len()).find(|window| *window == KEY_BEGIN)?;
-    let rest = &text[end..];
-    let rest = &rest[..rest.len().min(SECRET_BYTES_MAX)];
-    let length = rest.windows(KEY_END.len()).position(|window| window == KEY_END).unwrap_or(rest.len());
-    Some(end..end + length)
+    line.windows(KEY_BEGIN.len()).any(|window| window == KEY_BEGIN)
 }
 
 fn is_number(value: &[u8]) -> bool {
@@ -216,7 +273,7 @@ mod tests {
         for (number, literal) in literals().enumerate() {
             for at in 0..text.len() {
                 if text.as_bytes()[at..].starts_with(literal.as_bytes())
-                    && let Some(range) = secret_at(text.as_bytes(), number, at)
+                    && let Some(range) = Looker::new(text.as_bytes()).secret_at(number, at)
                 {
                     bytes[range].fill(b'*');
                 }
@@ -231,12 +288,42 @@ mod tests {
         let key = |before: usize, after: usize| {
             let text = std::format!("-----BEGIN {}PRIVATE KEY-----\n{}", "x".repeat(before), "y".repeat(after));
             let number = literals().position(|literal| literal == "PRIVATE KEY-----").unwrap();
-            secret_at(text.as_bytes(), number, KEY_BEGIN.len() + before).map(|range| range.len())
+            Looker::new(text.as_bytes()).secret_at(number, KEY_BEGIN.len() + before).map(|range| range.len())
         };
         assert_eq!(key(0, 9), Some(10));
         assert_eq!(key(NAME_BYTES_MAX - KEY_BEGIN.len(), 9), Some(10));
         assert_eq!(key(NAME_BYTES_MAX, 9), None);
         assert_eq!(key(0, 2 * SECRET_BYTES_MAX), Some(SECRET_BYTES_MAX));
+    }
+
+    #[test]
+    fn what_was_gone_over_is_not_gone_over_again_and_shows_the_same() {
+        let times = if cfg!(miri) { 3 } else { 1000 };
+        for pattern in [
+            "token=",
+            "sk-ghp_",
+            "x_key=1token:",
+            "-----BEGIN PRIVATE KEY-----",
+            "Bearer token=a1b2c3d4 \n",
+            "eyJ sk-0123456789-0123456789-0123456789 password=abcd1234,hf_",
+        ] {
+            let text = pattern.repeat(times);
+            // The whole in order, and the first of it by itself each.
+            let (mut one, mut found) = (Looker::new(text.as_bytes()), 0_usize);
+            for at in 0..text.len() {
+                for (number, literal) in literals().enumerate() {
+                    if text.as_bytes()[at..].starts_with(literal.as_bytes()) {
+                        let secret = one.secret_at(number, at);
+                        found += 1;
+                        assert!(
+                            found > 200 || secret == Looker::new(text.as_bytes()).secret_at(number, at),
+                            "{text:.99}"
+                        );
+                    }
+                }
+            }
+            assert!(found >= times);
+        }
     }
 
     #[test]
@@ -291,7 +378,7 @@ mod tests {
         for (number, literal) in literals().enumerate() {
             for text in [String::from(literal), std::format!("{literal}\u{fc}"), std::format!("\u{fc}{literal}=")] {
                 let at = text.find(literal).unwrap();
-                assert_eq!(secret_at(text.as_bytes(), number, at), None, "{text:?}");
+                assert_eq!(Looker::new(text.as_bytes()).secret_at(number, at), None, "{text:?}");
             }
         }
     }

@@ -178,8 +178,9 @@ impl Mask {
         {
             values.find_overlapping_iter(text).for_each(|value| add(&mut found, value.range()));
         }
+        let mut looker = shape::Looker::new(text);
         for literal in shapes().find_iter(text) {
-            if let Some(secret) = shape::secret_at(text, literal.pattern().as_usize(), literal.start()) {
+            if let Some(secret) = looker.secret_at(literal.pattern().as_usize(), literal.start()) {
                 add(&mut found, secret);
             }
         }

@@ -93,10 +93,14 @@ impl Daemon {
         crash_point("daemon.after-takeover");
     }
 
-    /// A damaged record is written anew, so that a keeper can look for what carries the task's mark.
+    /// A damaged record is written anew, so that a keeper can look for what carries the task's mark. One that only cannot be read
+    /// now may say how the task ended: it stays, unless that was told to be lost.
     fn mend_record(&mut self, id: TaskId) -> io::Result<()> {
-        if self.record(id).is_some() {
-            return Ok(());
+        let has_outcome = self.lives.get(&id).is_some_and(|live| live.row.facts.is_some());
+        match task_files::read_state(&self.dir(id)) {
+            Ok(Some(_)) => return Ok(()),
+            Err(error) if task_files::may_be_read_later(&error) && !has_outcome => return Err(error),
+            Ok(None) | Err(_) => {}
         }
         let boot = ringback_sys::identity::boot_id()?;
         task_files::write_state_anew(&self.dir(id), &Record { phase: Phase::Ended, boot, ..Record::default() })

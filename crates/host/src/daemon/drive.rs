@@ -235,8 +235,11 @@ impl Daemon {
             }
             // Two keepers may have been launched by two daemons; the one that has the lock is the keeper.
             let found = gone.then(|| self.find(id));
-            if found.as_ref().is_some_and(|look| look.unread) && self.put_off(id) {
-                continue;
+            if found.as_ref().is_some_and(|look| look.unread) {
+                if self.put_off(id) {
+                    continue;
+                }
+                self.looked_in_vain(id);
             }
             let gone = found.as_ref().is_some_and(|look| !look.lives);
             let record = if gone { found.and_then(|look| look.record) } else { self.record(id) };

@@ -45,6 +45,15 @@ impl Daemon {
         self.unread.again(id, process::monotonic_ms())
     }
 
+    /// Nobody can see what became of it. Who waits for its tree to be gone is told what is known; and what was looked at for so
+    /// long was no life of its keeper, so that the next one comes later than this one did.
+    pub(super) fn looked_in_vain(&mut self, id: TaskId) {
+        self.waits.gone(id);
+        if let Some(live) = self.lives.get_mut(&id) {
+            live.taken_over_ms = process::monotonic_ms();
+        }
+    }
+
     /// It was read.
     pub(super) fn was_read(&mut self, id: TaskId) {
         self.unread.tasks.remove(&id);

@@ -80,7 +80,10 @@ pub(super) fn say_stopped(door: Door, client: &mut Client, found: &Tasks, since:
 
 fn stopped_lines(task: &TaskObject, since: Timestamp) -> Vec<String> {
     let mut lines = vec![render::line(task, door::style())];
-    if ended_before(task, since) {
+    // Who lost it did not see its processes end; a restart of the machine leaves none.
+    if task.state == "lost" && task.reason.as_deref() != Some("reboot") && task.cleanup.is_none() {
+        lines.push("  no receipt says what became of its processes".to_owned());
+    } else if ended_before(task, since) {
         lines.push("  had ended before; nothing of its main process was left to stop".to_owned());
     }
     if let Some(cleanup) = &task.cleanup {

@@ -1,14 +1,14 @@
 //! Bad times: a full disk, a home that cannot be written, no descriptors, no processes. Nothing recorded is lost.
 
-use std::io::Write;
+use std::io::{BufRead as _, BufReader, Write};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
-use std::process::{Child, Stdio};
+use std::process::{Child, Command, Stdio};
 
 use ringback_host::wire::{Answer, Reply, Request, Until};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::mount::{MountFlags, UnmountFlags, mount, mount_remount, unmount};
-use rustix::process::{Resource, Rlimit, getrlimit, prlimit};
+use rustix::process::{Pid, Resource, Rlimit, Signal, getrlimit, kill_process, prlimit};
 
 use crate::support::{HANG, MINE, World, about, finish, has_ended, id_of, machine, stranger, wire};
 
@@ -356,6 +356,40 @@ fn a_task_whose_record_cannot_be_read_just_now_is_not_lost() {
     let task = world.end(&id);
     assert_eq!((&task["state"], &task["exit_code"]), (&"exited".into(), &6.into()), "{task:#}");
     assert_eq!(about(&world.inbox(MINE), &id).len(), 1);
+}
+
+/// Has every read of the records of these tasks fail in the daemon until it is let go; nothing where nobody can trace.
+fn failing_reads(world: &World, ids: &[&str]) -> Option<Child> {
+    let mut command = Command::new("strace");
+    command.args(["-e", "trace=pread64", "-e", "inject=pread64:error=EIO", "-o", "/dev/null", "-p"]);
+    command.arg(world.daemon().unwrap().as_raw_nonzero().to_string());
+    command.args(ids.iter().flat_map(|id| ["-P".into(), world.folder(id).join("state")]));
+    let mut tracer = command.stderr(Stdio::piped()).spawn().ok()?;
+    let mut said = String::new();
+    BufReader::new(tracer.stderr.take().unwrap()).read_line(&mut said).unwrap();
+    said.ends_with(" attached\n").then_some(tracer)
+}
+
+#[test]
+fn a_stop_of_tasks_whose_records_cannot_be_read_is_answered_and_takes_place() {
+    let world = World::new();
+    let (up, go) = (world.fifo("up"), world.fifo("go"));
+    let held = world.sh(&format!("echo up > {}; exec sleep 8312", up.word()));
+    let quick = world.sh(&format!("echo up > {}; read x < {}; exit 6", up.word(), go.word()));
+    up.lines(2);
+    let main = Pid::from_raw(world.show(&held)["pid"].as_i64().unwrap().try_into().unwrap()).unwrap();
+    let Some(mut tracer) = failing_reads(&world, &[&held, &quick]) else { return };
+    go.release(1);
+    // What they did is not known, and is told to be so.
+    let said = world.look(&["kill", "--grace", "1s", &held, &quick]);
+    assert!(said.text().matches("LOST").count() == 2 && said.text().contains("no receipt says"), "{said:?}");
+    machine::until("the stop took place", || !machine::is_alive(main));
+    kill_process(machine::pid_of(&tracer), Signal::INT).unwrap();
+    tracer.wait().unwrap();
+    for id in [&held, &quick] {
+        assert_eq!(world.end(id)["state"], "lost");
+        assert_eq!(about(&world.inbox(MINE), id).len(), 1);
+    }
 }
 
 #[test]
