@@ -155,6 +155,29 @@ impl Cgroups {
         }
         Ok(())
     }
+
+    /// Those of other homes' tasks that nobody is in, as far as they are ours to remove. As a rule their home is gone, and nobody
+    /// else will; but one may have been made this moment, or be asked by its keeper for what happened in it.
+    pub fn strange(&self) -> io::Result<Vec<PathBuf>> {
+        let own = rustix::process::geteuid().as_raw();
+        let is_own = |path: &Path| fs::symlink_metadata(path).is_ok_and(|meta| meta.uid() == own);
+        let is_left = |path: &PathBuf| {
+            let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+            let events = fs::read_to_string(path.join("cgroup.events")).unwrap_or_default();
+            !name.starts_with(&self.prefix) && events.lines().any(|line| line == "populated 0") && is_own(path)
+        };
+        let entries = fs::read_dir(&self.parent)?.flatten().map(|entry| entry.path());
+        Ok(entries.filter(|path| is_of_task(path) && is_left(path)).collect())
+    }
+
+    /// Removes those that were strange before, and are so now.
+    pub fn sweep_strange(&self, before: &[PathBuf]) -> io::Result<()> {
+        for path in self.strange()?.iter().filter(|path| before.contains(path)) {
+            // One that somebody went into meanwhile stays: the kernel removes none with processes in it.
+            let _ = remove(path);
+        }
+        Ok(())
+    }
 }
 
 /// Which controllers are offered, and not switched on yet.
@@ -359,5 +382,26 @@ mod tests {
         remove_linked(&link, "00000000000a").unwrap();
         assert!(!kept.exists());
         remove_linked(&link, "00000000000a").unwrap();
+    }
+
+    #[test]
+    fn what_a_home_that_is_gone_has_left_is_swept_by_another_if_it_stays_empty() {
+        let [scratch, gone] = [Scratch::new(), Scratch::new()];
+        let (Ok(cgroups), Ok(others)) = (Cgroups::find(scratch.path()), Cgroups::find(gone.path())) else {
+            return eprintln!("no cgroups here");
+        };
+        let own = cgroups.of_task("00000000000a");
+        let [left, held, made_now] = ["00000000000a", "00000000000b", "00000000000c"].map(|id| others.of_task(id));
+        [&own, &left, &held].into_iter().for_each(|path| fs::create_dir_all(path).unwrap());
+        let mut sleeper = std::process::Command::new("sleep").arg("1000").spawn().unwrap();
+        fs::write(held.join("cgroup.procs"), sleeper.id().to_string()).unwrap();
+        let before = cgroups.strange().unwrap();
+        assert!(before.contains(&left) && ![&own, &held].into_iter().any(|path| before.contains(path)));
+        fs::create_dir(&made_now).unwrap();
+        cgroups.sweep_strange(&[left.clone(), held.clone(), own.clone()]).unwrap();
+        assert!(!left.exists() && own.exists() && held.exists() && made_now.exists());
+        sleeper.kill().unwrap();
+        sleeper.wait().unwrap();
+        [own, held, made_now].iter().for_each(|path| remove(path).unwrap());
     }
 }

@@ -1,7 +1,6 @@
 //! A new daemon takes up what runs: records and locks are read, nothing is guessed.
 
 use ringback_core::board::found;
-use ringback_core::id::TaskId;
 use ringback_core::task::{Input, Sight};
 use ringback_sys::form::record::Phase;
 use ringback_sys::{files, identity};
@@ -53,15 +52,6 @@ impl Daemon {
         if let Err(error) = written {
             self.round.boot_to_note = Some(boot);
             self.troubles.note("note the boot of this home", &error);
-        }
-    }
-
-    /// Removes what keepers left that died between the end of a task and the end of its cgroup.
-    fn sweep_cgroups(&mut self) {
-        let Ok(cgroups) = &self.cgroups else { return };
-        let lives = |id: &str| TaskId::parse(id).is_ok_and(|id| self.lives.contains_key(&id));
-        if let Err(error) = cgroups.sweep(lives) {
-            self.troubles.note("remove empty cgroups", &error);
         }
     }
 

@@ -1,10 +1,13 @@
 //! Folders of tasks that are not: left behind by a daemon that died after it had made one and before it recorded the task,
 //! or after it had recorded that a task is removed and before it deleted its folder. They hold the environment of a command.
 //!
+//! So with cgroups of homes that are gone: nobody serves those again, and the next daemon that is beside them removes what is empty.
+//!
 //! A new daemon looks through all task folders, a part at a time, beside its other work.
 
 use std::collections::BTreeSet;
 use std::fs;
+use std::path::PathBuf;
 
 use ringback_core::id::{Prefix, TaskId};
 use ringback_core::retention::Kept;
@@ -20,6 +23,9 @@ const PAUSE_MS: u64 = 5;
 const DELETES_MAX: usize = 16;
 /// When a folder is tried again that could not be deleted, milliseconds.
 const AGAIN_MS: u64 = 60_000;
+/// How long a cgroup of another home has to be empty, milliseconds: one that is to be used, or to be asked what happened in it, is
+/// for a moment. Nothing in it tells whether that home is there.
+const STRANGE_MS: u64 = 600_000;
 
 /// What is still to be looked through.
 #[derive(Default)]
@@ -27,12 +33,15 @@ pub(super) struct Sweep {
     /// Names of folders of task folders.
     parts: BTreeSet<String>,
     at_ms: Option<u64>,
+    /// Empty cgroups of other homes, and when they are looked at again.
+    strange: Vec<PathBuf>,
+    strange_at_ms: Option<u64>,
 }
 
 impl Sweep {
     /// When the next part is looked through, by the monotonic clock.
     pub(super) fn next_due(&self) -> Option<u64> {
-        self.at_ms
+        [self.at_ms, self.strange_at_ms].into_iter().flatten().min()
     }
 }
 
@@ -48,6 +57,34 @@ impl Daemon {
         self.sweep.at_ms = Some(process::monotonic_ms());
     }
 
+    /// Removes what keepers left that died between the end of a task and the end of its cgroup, and notes what other homes left.
+    pub(super) fn sweep_cgroups(&mut self) {
+        let Ok(cgroups) = &self.cgroups else { return };
+        let lives = |id: &str| TaskId::parse(id).is_ok_and(|id| self.lives.contains_key(&id));
+        match cgroups.sweep(lives).and_then(|()| cgroups.strange()) {
+            Ok(strange) if strange.is_empty() => {}
+            Ok(strange) => {
+                self.sweep.strange = strange;
+                self.sweep.strange_at_ms = Some(process::monotonic_ms() + STRANGE_MS);
+            }
+            Err(error) => self.troubles.note("remove empty cgroups", &error),
+        }
+    }
+
+    /// Removes what other homes left, if its time has come.
+    fn sweep_strange(&mut self, now_ms: u64) {
+        if self.sweep.strange_at_ms.is_none_or(|at_ms| at_ms > now_ms) {
+            return;
+        }
+        self.sweep.strange_at_ms = None;
+        let strange = std::mem::take(&mut self.sweep.strange);
+        if let Ok(cgroups) = &self.cgroups
+            && let Err(error) = cgroups.sweep_strange(&strange)
+        {
+            self.troubles.note("remove cgroups of other homes", &error);
+        }
+    }
+
     /// The folder of this task could not be deleted.
     pub(super) fn sweep_again(&mut self, id: TaskId) {
         let dir = self.dir(id);
@@ -58,6 +95,7 @@ impl Daemon {
 
     /// Looks through the next part, if its time has come.
     pub(super) fn sweep_due(&mut self, now_ms: u64) {
+        self.sweep_strange(now_ms);
         if self.sweep.at_ms.is_none_or(|at_ms| at_ms > now_ms) {
             return;
         }
