@@ -288,8 +288,16 @@ fn where_nothing_can_be_written_every_verb_says_the_same_and_no_wait_hangs() {
 fn a_daemon_with_few_descriptors_answers_everybody() {
     let world = World::new();
     let mut daemon = limited_daemon(&world, "-n 40");
+    let sockets = || {
+        let entries = std::fs::read_dir(format!("/proc/{}/fd", daemon.id())).unwrap().flatten();
+        let links = entries.filter_map(|entry| std::fs::read_link(entry.path()).ok());
+        links.filter(|link| link.to_string_lossy().starts_with("socket:")).count()
+    };
+    let without_clients = sockets();
     let go = world.fifo("go");
     let held = world.sh(&format!("read x < {}; exit 6", go.word()));
+    // Else the client that asked for it takes one of the places, or none.
+    machine::until("the client is let go", || sockets() == without_clients);
     let wait = Request::Wait { ids: vec![held.clone()], any: false, timeout_ms: None, until: Until::default() };
     let wait = wire::call(wait);
     let mut clients: Vec<UnixStream> = (0..50).map(|_| wire::connect(&world)).collect();
