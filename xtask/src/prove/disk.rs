@@ -12,10 +12,10 @@ const CUT: &str =
 /// Freezes it until the input ends, also because whoever holds its other end was killed.
 const FREEZE: &str = "fsfreeze -f \"$1\" && echo frozen && { read -r _; fsfreeze -u \"$1\"; }";
 
-/// Writes until nothing more can be written.
+/// Writes until nothing more can be written. Another file each time: one that is written anew gives its block back first.
 const FILL: &str = "for again in 1 2 3 4 5 6 7 8 9; do
     dd if=/dev/zero of=\"$1/filler\" bs=1k oflag=append conv=notrunc 2> /dev/null
-    echo more > \"$1/more\" 2> /dev/null || exit 0
+    echo more > \"$1/more.$again\" 2> /dev/null || exit 0
 done; echo there is always room >&2; exit 1";
 
 /// A file system in a file, mounted as the home.
@@ -62,7 +62,7 @@ impl Disk {
     /// Gives them back.
     pub(crate) fn make_room(&self) -> Result<(), String> {
         let home = self.home.display().to_string();
-        shell("rm -f \"$1/filler\" \"$1/more\"", &[&home])
+        shell("rm -f \"$1/filler\" \"$1\"/more.*", &[&home])
     }
 
     /// From now on every write waits, whoever writes, until the answer is dropped.

@@ -3,7 +3,7 @@
 
 use std::io::{BufRead as _, BufReader};
 use std::process::Stdio;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use ringback_core::id::TaskId;
 use ringback_host::client::{Capture, Client, Launcher};
@@ -40,16 +40,25 @@ const NOISE: (u64, u64) = (3_000, 4 << 20);
 /// What was measured of one home.
 struct Figures(Vec<(&'static str, u64)>);
 
+/// A home with so many finished tasks, its oldest one, and how long it took to write.
+fn filled(trial: &Trial<'_>, ended: u64) -> Result<((u64, Subject, TaskId), Duration), String> {
+    let subject = Subject::new(trial.program)?;
+    let begun = Instant::now();
+    let old = fill(&subject, ended, &mut Chance::new(trial.seed))?;
+    println!("life: {ended} finished tasks, written in {:?}", begun.elapsed());
+    Ok(((ended, subject, old), begun.elapsed()))
+}
+
+/// The power of ten that can be written in this time, where [`FEW`] took so long: a short run of all parts stays short.
+fn many(time: Duration, took: Duration) -> u64 {
+    let room = u128::from(FEW) * time.as_micros() / took.as_micros().max(1);
+    [1_000_000, 100_000].into_iter().find(|many| u128::from(*many) <= room).unwrap_or(10_000)
+}
+
 pub(crate) fn run(trial: &mut Trial<'_>, options: &Options) -> Result<(), String> {
-    let many = options.ended.max(FEW * 2);
-    let mut homes = Vec::new();
-    for ended in [FEW, many] {
-        let subject = Subject::new(trial.program)?;
-        let begun = Instant::now();
-        let old = fill(&subject, ended, &mut Chance::new(trial.seed))?;
-        println!("life: {ended} finished tasks, written in {:?}", begun.elapsed());
-        homes.push((ended, subject, old));
-    }
+    let (few, took) = filled(trial, FEW)?;
+    let many = options.ended.map_or_else(|| many(trial.time, took), |many| many.max(FEW * 2));
+    let homes = [few, filled(trial, many)?.0];
     for live in [0, LIVE] {
         let mut seen = Vec::new();
         for (ended, subject, old) in &homes {

@@ -61,9 +61,9 @@ pub(crate) struct Options {
     /// The program to be tried; a debug build of this checkout when it is not given.
     #[arg(long, value_name = "FILE")]
     pub(crate) program: Option<PathBuf>,
-    /// How many finished tasks the large home of `life` has.
-    #[arg(long, default_value_t = 1_000_000, value_name = "N")]
-    pub(crate) ended: u64,
+    /// How many finished tasks the large home of `life` has; else a million, or the power of ten that can be written in its time.
+    #[arg(long, value_name = "N")]
+    pub(crate) ended: Option<u64>,
     /// How many homes `kills` has beside each other.
     #[arg(long, default_value_t = 6, value_name = "N")]
     pub(crate) homes: usize,
@@ -165,7 +165,7 @@ fn try_all(options: &Options, path: &Path) -> Result<(), String> {
         results = Results::open(path)?;
     }
     if !options.inside {
-        println!("\n{}", results.table());
+        println!("\n{}", tables::of_all(&results));
     }
     let new = results.failures() - failures;
     if stopped.is_empty() && (new == 0 || options.inside) {

@@ -1,7 +1,6 @@
 //! The results file: counts that add up over runs, and every failing seed with what was seen.
 
 use std::collections::BTreeMap;
-use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
 use serde_json::{Map, Value, json};
@@ -24,45 +23,6 @@ pub(crate) struct Results {
 const OBTAINED: &str = "obtained";
 /// Values of which the last one counts; all others add up. Of the parts `life` and `soak` it is all of them.
 const LAST_SEEN: [&str; 4] = ["next", "of", "steps_per_second", "targets"];
-
-/// The order of the columns of a table; what is not named here comes after.
-const COLUMNS: [&str; 35] = [
-    "worlds",
-    "steps",
-    "steps_per_second",
-    "stories",
-    "minutes",
-    "rounds",
-    "tasks",
-    "kills",
-    "canaries",
-    "cuts",
-    "targets",
-    "inputs",
-    "calls",
-    "start_us",
-    "ps_us",
-    "ps_all_us",
-    "show_us",
-    "logs_us",
-    "inbox_us",
-    "status_us",
-    "run_us",
-    "broken",
-    "unknown",
-    "lost",
-    "wrong",
-    "started_twice",
-    "never_started",
-    "never_ends",
-    "notices_missing",
-    "notices_twice",
-    "foreign",
-    "leaked",
-    "keepers_left",
-    "bytes_missing",
-    "canaries_hit",
-];
 
 /// What one row counts, by name.
 pub(crate) type Counts = BTreeMap<&'static str, u64>;
@@ -189,30 +149,6 @@ impl Results {
     pub(crate) fn parts(&self) -> impl Iterator<Item = (&str, &Map<String, Value>)> {
         let parts = self.document.iter().filter(|(name, _)| *name != OBTAINED);
         parts.filter_map(|(name, rows)| Some((name.as_str(), rows.as_object()?)))
-    }
-
-    /// Everything as tables of Markdown, as docs/reliability.md has them.
-    pub(crate) fn table(&self) -> String {
-        let mut text = String::new();
-        for (part, rows) in self.parts() {
-            let mut columns: Vec<&str> = Vec::new();
-            for row in rows.values().filter_map(Value::as_object) {
-                for name in row.keys().filter(|name| !columns.contains(&name.as_str())).collect::<Vec<_>>() {
-                    columns.push(name);
-                }
-            }
-            columns.sort_by_key(|name| COLUMNS.iter().position(|column| column == name).unwrap_or(COLUMNS.len()));
-            let _ = writeln!(text, "| {part} | {} |", columns.join(" | "));
-            let _ = writeln!(text, "|---|{}", "--:|".repeat(columns.len()));
-            for (name, row) in rows {
-                let count = |column: &&str| row.get(*column).map_or_else(|| "–".to_owned(), Value::to_string);
-                let counts: Vec<String> = columns.iter().map(count).collect();
-                let _ = writeln!(text, "| {name} | {} |", counts.join(" | "));
-            }
-            text.push('\n');
-        }
-        let _ = write!(text, "{} failures seen", self.failures());
-        text
     }
 }
 

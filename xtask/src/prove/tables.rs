@@ -106,6 +106,34 @@ const TABLES: [Table; 9] = [
     },
 ];
 
+/// The tables of all parts that there are results of, to be read as they are, and how many failures were ever seen.
+pub(super) fn of_all(results: &Results) -> String {
+    let mut text = String::new();
+    for table in TABLES.iter().filter(|table| results.parts().any(|(part, _)| part == table.part)) {
+        let _ = writeln!(text, "## {}\n\n{}", table.part, aligned(&table.text(results)));
+    }
+    text + &format!("{} failures seen, in {}", results.failures(), results.path().display())
+}
+
+/// A table with its columns below each other.
+fn aligned(text: &str) -> String {
+    let cells = |line: &str| line.trim_matches('|').split('|').map(|cell| cell.trim().to_owned()).collect::<Vec<_>>();
+    let rows: Vec<Vec<String>> = text.lines().filter(|line| line.starts_with('|')).map(cells).collect();
+    let width =
+        |at: usize| rows.iter().filter_map(|row| row.get(at)).map(|cell| cell.chars().count()).max().unwrap_or(0);
+    let widths: Vec<usize> = (0..rows.first().map_or(0, Vec::len)).map(width).collect();
+    let padded = |line: &str| {
+        let cells = cells(line).into_iter().zip(&widths).enumerate().map(|(at, (cell, width))| match at {
+            _ if cell.starts_with("--") => format!("{}{}", "-".repeat(width - 1), if at == 0 { '-' } else { ':' }),
+            0 => format!("{cell:<width$}"),
+            _ => format!("{cell:>width$}"),
+        });
+        format!("| {} |", cells.collect::<Vec<_>>().join(" | "))
+    };
+    let lines = text.lines().map(|line| if line.starts_with('|') { padded(line) } else { line.to_owned() });
+    lines.map(|line| line + "\n").collect()
+}
+
 /// Writes all tables between their marks.
 pub(crate) fn write(results: &Results) -> Result<(), String> {
     let path = built::root().join(PAGE);
@@ -206,4 +234,23 @@ fn failures(results: &Results) -> String {
         let _ = writeln!(text, "| {} | {} | {} | {seen} |", word("part"), word("seed"), word("commit"));
     }
     if results.failing().is_empty() { "No failing seed is kept.".to_owned() } else { text }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::aligned;
+
+    #[test]
+    fn columns_stand_below_each_other() {
+        let table = "| who | tasks |\n|---|--:|\n| daemon and keeper | 7 |\n| all | 1,234 |\n\nLast.\n";
+        let lines = [
+            "| who               | tasks |",
+            "| ----------------- | ----: |",
+            "| daemon and keeper |     7 |",
+            "| all               | 1,234 |",
+            "",
+            "Last.\n",
+        ];
+        assert_eq!(aligned(table), lines.join("\n"));
+    }
 }
