@@ -316,7 +316,8 @@ mod tests {
 
     #[test]
     fn each_byte_in_each_place_is_odd_or_not() {
-        for byte in 0..=u8::MAX {
+        // Under miri this would take many minutes.
+        for byte in (0..=u8::MAX).step_by(if cfg!(miri) { 37 } else { 1 }) {
             let is_control = (byte < b' ' && !b"\t\n".contains(&byte)) || byte >= 0x7f;
             for place in 0..=2 * WORD_BYTES {
                 for filler in [b' ', b'~', b'\n', b'&', b'x'] {
