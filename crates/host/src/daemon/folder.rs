@@ -15,13 +15,13 @@ use ringback_sys::{files, task_files::Spec};
 
 use super::hold_back;
 use crate::mask::Mask;
-use crate::store::Asked;
+use crate::store::{Asked, StoredCommand};
 
 /// What the folder needs beyond what the store keeps.
 pub(super) struct Private {
     /// Program and arguments, or the words of the shell.
     pub words: Vec<Vec<u8>>,
-    /// The whole script.
+    /// The whole script, also where the record has it.
     pub script: Option<Vec<u8>>,
     /// The whole environment.
     pub env: Vec<Vec<u8>>,
@@ -70,7 +70,10 @@ pub(super) fn prepare(dir: &Path, about: &About<'_>, private: &Private, ahead: O
     let mut args = private.words.clone();
     if let Some(script) = &private.script {
         let path = dir.join(SCRIPT);
-        files::create_new(&path)?.write_all(script)?;
+        // Of any other the record has the whole, and a file more is a fifth of what a submission costs.
+        if about.asked.command.cut {
+            files::create_new(&path)?.write_all(script)?;
+        }
         args.push(path.into_os_string().as_bytes().to_vec());
     }
     let mut vars = private.env.clone();
@@ -193,6 +196,12 @@ pub(super) fn complete(dir: &Path, asked: &Asked) -> io::Result<()> {
     if hold_back::is_sandboxed(asked) {
         files::private_dir(&dir.join(TEMPORARY))?;
     }
+    if let (Some(script), false) = (&asked.command.script, asked.command.cut) {
+        // A daemon that died here has left some of it, perhaps.
+        let path = dir.join(SCRIPT);
+        unless_missing(fs::remove_file(&path))?;
+        files::create_new(&path)?.write_all(script)?;
+    }
     task_files::init_requests(dir)?;
     // Last: a record means that everything else is there. One that is there may be a keeper's already.
     match fs::symlink_metadata(dir.join(STATE)) {
@@ -253,13 +262,14 @@ pub(super) fn disk_bytes(dir: &Path) -> u64 {
     entries.flatten().filter_map(|entry| entry.metadata().ok()).map(|meta| meta.blocks() * 512).sum()
 }
 
-/// What a task of an earlier folder needs to run again.
-pub(super) fn private_of(dir: &Path) -> io::Result<Private> {
+/// What a task of an earlier folder, with this command, needs to run again.
+pub(super) fn private_of(dir: &Path, command: &StoredCommand) -> io::Result<Private> {
     let Spec { head, args, vars, .. } = task_files::read_spec(dir)?;
-    let script = match files::read_regular(&dir.join(SCRIPT)) {
-        Ok(script) => Some(script),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => None,
-        Err(error) => return Err(error),
+    let script = match &command.script {
+        // It may never have started, and then there is no file.
+        Some(whole) if !command.cut => Some(whole.to_vec()),
+        Some(_) => Some(files::read_regular(&dir.join(SCRIPT))?),
+        None => None,
     };
     let words = args.len() - usize::from(script.is_some() && args.len() > 1);
     Ok(Private {

@@ -77,7 +77,7 @@ impl Daemon {
                 format!("run it anew: `ringback run -- …`; `ringback show {id}` shows what it was"),
             ));
         }
-        let private = folder::private_of(&self.dir(id)).map_err(|error| {
+        let private = folder::private_of(&self.dir(id), &row.asked.command).map_err(|error| {
             fault("not_readable", format!("cannot read what {id} was: {error}"), "run the command anew".into())
         })?;
         let lease = Lease::parse(&row.lease).unwrap_or_default();

@@ -5,7 +5,7 @@ use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::Path;
 
-use crate::support::{MINE, World, about, has_ended, machine};
+use crate::support::{MINE, World, about, has_ended, id_of, machine};
 
 const PRECIOUS: &str = "precious\n";
 
@@ -72,6 +72,36 @@ fn what_is_in_the_place_of_a_pipe_or_of_the_requests_is_not_taken_for_them() {
     }
     let last = world.sh("sleep 8501");
     assert_eq!(world.kill(&last)["state"], "killed");
+}
+
+#[test]
+fn a_script_that_waits_for_its_turn_is_what_was_asked_for_whatever_is_put_in_its_place() {
+    let world = World::new();
+    world.configure("max_running = 1\n");
+    let precious = world.work("precious");
+    fs::write(&precious, PRECIOUS).unwrap();
+    for (at, plant) in PLANTS.iter().enumerate() {
+        let go = world.fifo(&format!("go-{at}"));
+        let before = world.sh(&format!("read x < {}", go.word()));
+        let id = world.sh("echo as asked");
+        let never = world.sh("echo once more");
+        let script = world.folder(&id).join("script");
+        assert!(!script.exists(), "the record has it until the task starts");
+        (plant.1)(&precious, &script);
+        // One that never started is known from its record, too.
+        world.kill(&never);
+        let again = id_of(&world.rb(&["retry", &never]).ok());
+        go.release(1);
+        assert_eq!(
+            (&world.end(&id)["exit_code"], world.output(&id)),
+            (&0.into(), b"as asked\n".to_vec()),
+            "{}",
+            plant.0
+        );
+        assert_eq!((&world.end(&again)["exit_code"], world.output(&again)), (&0.into(), b"once more\n".to_vec()));
+        assert_eq!(fs::read_to_string(&precious).unwrap(), PRECIOUS, "{}", plant.0);
+        world.end(&before);
+    }
 }
 
 /// Everything that a keeper, the daemon or a door opens by its name in the folder of a task that runs.
