@@ -142,7 +142,7 @@ impl Stage {
     /// An MCP server that is asked this often for a task.
     fn mcp(&self, calls: u64) -> u64 {
         let greeting = json!({"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "budget", "version": "0"}});
-        let call = json!({"name": "run", "arguments": {"command": "true", "wait_ms": 0}});
+        let call = json!({"name": "run", "arguments": {"command": "sleep 1000", "wait_ms": 0}});
         let mut messages = vec![
             json!({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": greeting}),
             json!({"jsonrpc": "2.0", "method": "notifications/initialized"}),
@@ -153,7 +153,13 @@ impl Stage {
         let input = self.folder.path().join("calls.jsonl");
         fs::write(&input, lines).unwrap();
         self.ringback(&["stats"]);
-        let instructions = self.count(&["mcp"], File::open(&input).unwrap()).finish();
+        // As with a client: over pipes.
+        let (ours, theirs) = std::io::pipe().unwrap();
+        let counted = self.count(&["mcp"], ours);
+        let writer = std::thread::spawn(move || std::io::copy(&mut File::open(&input).unwrap(), &mut { theirs }));
+        let instructions = counted.finish();
+        writer.join().unwrap().unwrap();
+        self.ringback(&["session", "end", "budget"]);
         self.ringback(&["daemon", "stop"]);
         instructions
     }

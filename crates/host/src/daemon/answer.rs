@@ -24,8 +24,8 @@ impl Daemon {
         let Tell { to, say } = tell;
         let reply = match say {
             Say::Reply(reply) | Say::Changed(reply) => Ok(reply),
-            Say::Begun { id, inbox_empty, say } => self.begun_reply(id, inbox_empty, say),
-            Say::Task { id, existing } => self.task_reply(id, Detail::Full, existing, false),
+            Say::Begun { id, inbox_empty, unheard_max, say } => self.begun_reply(id, inbox_empty, unheard_max, say),
+            Say::Task { id, existing } => self.task_reply(id, Detail::Full, existing),
             Say::Tasks { ids, timed_out, faults } => self.tasks_reply(&ids, timed_out, faults),
             Say::Read(request) => self.read(&request),
             Say::Session(session) => self.session_reply(&session),
@@ -99,15 +99,26 @@ impl Daemon {
         }
     }
 
-    fn task_reply(&mut self, id: TaskId, detail: Detail, existing: bool, inbox_empty: bool) -> Result<Reply, Fault> {
-        Ok(Reply::Task { task: Box::new(self.task(id, detail)?), existing, inbox_empty })
+    fn task_reply(&mut self, id: TaskId, detail: Detail, existing: bool) -> Result<Reply, Fault> {
+        Ok(Reply::Task { task: Box::new(self.task(id, detail)?), existing, inbox_empty: false, unheard: None })
     }
 
     /// The task that this round has recorded: its keeper is still to be launched, so nobody has written into its record.
-    fn begun_reply(&mut self, id: TaskId, inbox_empty: bool, say: Option<Saying>) -> Result<Reply, Fault> {
+    fn begun_reply(
+        &mut self,
+        id: TaskId,
+        inbox_empty: bool,
+        unheard_max: u32,
+        say: Option<Saying>,
+    ) -> Result<Reply, Fault> {
         self.seen = Some((id, Record::default()));
         let reply = match say {
-            None => self.task_reply(id, Detail::Brief, false, inbox_empty),
+            None => self.task(id, Detail::Brief).map(|task| {
+                let asked = unheard_max > 0 && !inbox_empty;
+                // The task is recorded: what cannot be read now is asked for anew.
+                let unheard = asked.then(|| self.notices(&task.session, None, unheard_max).ok()).flatten();
+                Reply::Task { task: Box::new(task), existing: false, inbox_empty, unheard }
+            }),
             Some(say) => self.said_reply(id, &say),
         };
         self.seen = None;
@@ -159,6 +170,11 @@ impl Daemon {
     }
 
     fn inbox(&mut self, session: &str, newer_than: Option<u64>, limit: u32) -> Result<Reply, Fault> {
+        self.notices(session, newer_than, limit).map(|(notices, more)| Reply::Notices { notices, more })
+    }
+
+    /// What a session has not heard, and whether there is more of it.
+    fn notices(&mut self, session: &str, newer_than: Option<u64>, limit: u32) -> Result<(Vec<Notice>, bool), Fault> {
         let limit = limit.clamp(1, PAGE_MAX);
         let after = newer_than.unwrap_or(0);
         let mut rows = self.store.notices(session, after, limit + 1).map_err(|error| store_fault(&error))?;
@@ -168,8 +184,7 @@ impl Daemon {
         }
         let more = rows.len() > limit as usize;
         rows.truncate(limit as usize);
-        let notices = rows.into_iter().map(|row| self.notice(session, row)).collect();
-        Ok(Reply::Notices { notices, more })
+        Ok((rows.into_iter().map(|row| self.notice(session, row)).collect(), more))
     }
 
     pub(super) fn notice(&mut self, session: &str, row: NoticeRow) -> Notice {

@@ -42,6 +42,8 @@ struct Wanted {
     lease: Lease,
     asked: Asked,
     private: Private,
+    /// How many of the session's unheard notices are answered with it.
+    unheard_max: u32,
 }
 
 impl Daemon {
@@ -81,11 +83,12 @@ impl Daemon {
             fault("not_readable", format!("cannot read what {id} was: {error}"), "run the command anew".into())
         })?;
         let lease = Lease::parse(&row.lease).unwrap_or_default();
-        self.begin(to, &caller.by, Wanted { session: caller.session.clone(), lease, asked: row.asked, private }, None)
+        let (session, asked) = (caller.session.clone(), row.asked);
+        self.begin(to, &caller.by, Wanted { session, lease, asked, private, unheard_max: 0 }, None)
     }
 
     fn begin(&mut self, to: Token, by: &str, wanted: Wanted, say: Option<Saying>) -> Result<(), Fault> {
-        let Wanted { session, lease, asked, private } = wanted;
+        let Wanted { session, lease, asked, private, unheard_max } = wanted;
         check_session(&session)?;
         if self.board.waiting() >= QUEUED_MAX {
             let hint = "wait until some have ended, or stop some: `ringback kill -s SESSION`".to_owned();
@@ -118,7 +121,7 @@ impl Daemon {
         }
         let effects = self.board.ask(id, ask, by);
         let say = match Self::same_key(&effects) {
-            None => Say::Begun { id, inbox_empty, say },
+            None => Say::Begun { id, inbox_empty, unheard_max, say },
             Some((existing, None)) => Say::Task { id: existing, existing: true },
             Some((existing, Some(key))) => {
                 return Err(fault(
@@ -252,7 +255,7 @@ impl Daemon {
             nice: run.nice,
             limits: run.limits,
         };
-        Ok(Wanted { session, lease, asked, private })
+        Ok(Wanted { session, lease, asked, private, unheard_max: run.unheard_max })
     }
 }
 

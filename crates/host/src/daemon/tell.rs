@@ -58,6 +58,8 @@ pub(super) enum Say {
         id: TaskId,
         /// Its session had nothing unheard before.
         inbox_empty: bool,
+        /// How much of what it had is told.
+        unheard_max: u32,
         /// How it is told to whoever sent a command line.
         say: Option<Saying>,
     },

@@ -31,6 +31,9 @@ pub enum Reply {
         /// The session that asked for it had nothing unheard just before; false also where nobody has looked.
         #[serde(default)]
         inbox_empty: bool,
+        /// What it had not heard, where the request asked for that: as with `Notices`.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        unheard: Option<(Vec<Notice>, bool)>,
     },
     /// A task was started, and this is what the command line says of it. The front knows these fields in this order.
     Said {

@@ -298,6 +298,8 @@ pub struct RunRequest {
     pub watch_literal: Vec<String>,
     /// It is ready when a line matches this regular expression, or when it listens at `tcp:[HOST:]PORT`.
     pub ready: Option<String>,
+    /// How many notices that the session has not heard the answer lists at most; 0 for none.
+    pub unheard_max: u32,
 }
 
 /// A command line as the front hands it over, which understands nothing of it (`crates/sys/src/front`).

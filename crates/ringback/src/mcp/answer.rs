@@ -174,12 +174,8 @@ impl Answer {
         self.complete_with(line.session(), told, &unheard)
     }
 
-    /// The same where the session had nothing unheard a moment ago.
-    pub(super) fn complete_empty(self, session: &str, told: &[TaskObject]) -> Self {
-        self.complete_with(session, told, &Unheard::default())
-    }
-
-    fn complete_with(mut self, session: &str, told: &[TaskObject], unheard: &Unheard) -> Self {
+    /// The same where it was looked up a moment ago what that is.
+    pub(super) fn complete_with(mut self, session: &str, told: &[TaskObject], unheard: &Unheard) -> Self {
         let own = |task: &&TaskObject| task.has_ended() && task.session == session;
         self.shown = told.iter().filter(own).map(|task| task.id.clone()).collect();
         let shown = self.shown.clone();
@@ -256,13 +252,16 @@ impl Answer {
 }
 
 /// Notices that a session has not heard, and whether there are more.
-type Unheard = (Vec<Notice>, bool);
+pub(super) type Unheard = (Vec<Notice>, bool);
 
-/// What the session has not heard: enough for an answer that tells of so many tasks itself. What cannot be listed now is
-/// listed with the next answer; this one must not be lost for it.
+/// How many unheard notices are enough for an answer that tells of so many tasks itself.
+pub(super) fn enough(told: usize) -> u32 {
+    u32::try_from((told + UNHEARD_MAX + 1).min(NOTICES_READ_MAX)).unwrap_or(u32::MAX)
+}
+
+/// What the session has not heard. What cannot be listed now is listed with the next answer; this one must not be lost for it.
 fn look(line: &mut Line, told: usize) -> Unheard {
-    let limit = (told + UNHEARD_MAX + 1).min(NOTICES_READ_MAX);
-    line.unheard(u32::try_from(limit).unwrap_or(u32::MAX)).unwrap_or_default()
+    line.unheard(enough(told)).unwrap_or_default()
 }
 
 /// Id, verdict and label in one line.

@@ -8,15 +8,20 @@ use std::pin::Pin;
 use std::sync::Arc;
 
 use rmcp::RoleServer;
-use rmcp::model::{ClientJsonRpcMessage, ClientRequest, GetMeta as _, JsonRpcMessage, ProtocolVersion};
+use rmcp::model::{
+    ClientJsonRpcMessage, ClientRequest, GetMeta as _, InitializeRequestParams, JsonRpcMessage, ProtocolVersion,
+};
 use rmcp::service::{RxJsonRpcMessage, TxJsonRpcMessage, serve_server};
 use rmcp::transport::Transport;
-use rmcp::transport::io::{StdioReader, StdioWriter, stdio_pipes};
 use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader};
 use tokio::sync::Mutex;
+use tokio::task::yield_now;
 
+use super::ahead;
 use super::message::{self, Read, Refusal};
 use super::server::Server;
+use super::speaker::Speaker;
+use super::stdio::{self, Input, Output};
 
 /// The longest message that is read. An argument that is too long is refused by name, so the message has to be read; one
 /// of 10 MB may be six times that as JSON escapes. What is longer is passed over, and that is said.
@@ -26,7 +31,7 @@ const ROOM_BYTES: usize = 64 << 10;
 
 /// Serves until stdin closes.
 pub(super) async fn serve_stdio(server: Arc<Server>) {
-    let (reader, writer) = stdio_pipes();
+    let (reader, writer) = stdio::open();
     let courier = Courier {
         lines: Lines { reader: BufReader::new(reader), line: Vec::new(), is_too_long: false },
         out: Out(Arc::new(Mutex::new(writer))),
@@ -34,6 +39,7 @@ pub(super) async fn serve_stdio(server: Arc<Server>) {
         read: VecDeque::new(),
         refusing: None,
         opened: false,
+        client: None,
         knows_lists: false,
     };
     // Both ends are the client's leaving: before it said anything, and after.
@@ -52,6 +58,8 @@ struct Courier {
     refusing: Option<Pin<Box<dyn Future<Output = io::Result<()>> + Send>>>,
     /// Whether a request has come that decides which generation of the protocol is spoken.
     opened: bool,
+    /// What the client calls itself, where that was the older handshake.
+    client: Option<String>,
     /// Whether the handshake was that of the one version that has lists of messages.
     knows_lists: bool,
 }
@@ -81,6 +89,24 @@ impl Courier {
     }
 }
 
+impl Courier {
+    /// Begins a call; true if it was answered. Between the handshake and its answer no call is read: rmcp asks for the next message
+    /// when it has written that.
+    fn answer_at_once(&self, message: &mut ClientJsonRpcMessage) -> bool {
+        let (Some(client), JsonRpcMessage::Request(request)) = (&self.client, message) else { return false };
+        let Some(speaker) = Speaker::of_process(client, request.request.get_meta()) else { return false };
+        let ClientRequest::CallToolRequest(call) = &mut request.request else { return false };
+        let Some(done) = ahead::begin(&self.server, call, &speaker) else { return false };
+        let is_written = self.out.write_at_once(serde_json::to_vec(&done.message(request.id.clone())));
+        if is_written {
+            done.written(&self.server, &speaker);
+        } else {
+            done.hand_on(call);
+        }
+        is_written
+    }
+}
+
 impl Transport<RoleServer> for Courier {
     type Error = io::Error;
 
@@ -105,12 +131,19 @@ impl Transport<RoleServer> for Courier {
 
     async fn receive(&mut self) -> Option<RxJsonRpcMessage<RoleServer>> {
         loop {
-            let Some(message) = self.next().await else {
+            let Some(mut message) = self.next().await else {
                 self.server.reach.close();
                 return None;
             };
-            if let Some(version) = handshake(&message) {
-                self.knows_lists = *version == ProtocolVersion::V_2025_03_26;
+            if let Some(hello) = handshake(&message) {
+                self.knows_lists = hello.protocol_version == ProtocolVersion::V_2025_03_26;
+                if !self.opened || self.client.is_some() {
+                    self.client = Some(hello.client_info.name.clone());
+                }
+            } else if self.answer_at_once(&mut message) {
+                // Whoever sends call after call leaves room for the others.
+                yield_now().await;
+                continue;
             }
             // Before that request rmcp takes anything but a request for a reason to leave.
             if self.opened || matches!(message, JsonRpcMessage::Request(_)) {
@@ -126,9 +159,16 @@ impl Transport<RoleServer> for Courier {
 }
 
 /// stdout, one message at a time.
-struct Out(Arc<Mutex<StdioWriter>>);
+struct Out(Arc<Mutex<Output>>);
 
 impl Out {
+    /// Writes a message if nothing else is being written and there is room for all of it.
+    fn write_at_once(&self, message: serde_json::Result<Vec<u8>>) -> bool {
+        let (Ok(mut line), Ok(writer)) = (message, self.0.try_lock()) else { return false };
+        line.push(b'\n');
+        writer.write_at_once(&line)
+    }
+
     fn write(&self, message: serde_json::Result<Vec<u8>>) -> impl Future<Output = io::Result<()>> + Send + use<> {
         let writer = Arc::clone(&self.0);
         async move {
@@ -143,7 +183,7 @@ impl Out {
 
 /// stdin, line by line.
 struct Lines {
-    reader: BufReader<StdioReader>,
+    reader: BufReader<Input>,
     /// What has been read of the line so far: it stays here when somebody gives up waiting for the rest.
     line: Vec<u8>,
     is_too_long: bool,
@@ -192,11 +232,11 @@ fn read(line: Result<&[u8], Refusal>, knows_lists: bool) -> Vec<Read> {
     }
 }
 
-/// The version that the older handshake asks for.
-fn handshake(message: &ClientJsonRpcMessage) -> Option<&ProtocolVersion> {
+/// What the older handshake says.
+fn handshake(message: &ClientJsonRpcMessage) -> Option<&InitializeRequestParams> {
     let JsonRpcMessage::Request(request) = message else { return None };
     let ClientRequest::InitializeRequest(hello) = &request.request else { return None };
-    Some(&hello.params.protocol_version)
+    Some(&hello.params)
 }
 
 /// Whether rmcp leaves its opening phase on this message: on the old handshake, or on a request that says all it must.

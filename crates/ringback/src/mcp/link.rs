@@ -86,6 +86,8 @@ impl Link {
     /// Asks on the thread that reads, without waking another, where that is as good as sure to be answered at once: over a
     /// connection that is there. What takes longer is left to a thread.
     pub(super) fn ask_at_once(&self, caller: &Caller, request: Request) -> AtOnce {
+        // What is being reported is not to be listed by this answer as if nobody had heard it.
+        let Ok(_order) = self.saying.try_lock() else { return AtOnce::NotAsked(Box::new(request)) };
         if bytes(&request) > AT_ONCE_BYTES_MAX || !lock(&self.unsaid).is_empty() {
             return AtOnce::NotAsked(Box::new(request));
         }

@@ -3,6 +3,7 @@
 //! A shim: it holds no task and no rule. Everything it says is in the daemon's store, so it may be killed at any time. It
 //! answers before a daemon runs, finds a restarted one by itself, and leaves only when its stdin closes.
 
+mod ahead;
 mod alive;
 mod answer;
 mod args;
@@ -22,6 +23,7 @@ mod reach;
 mod resource;
 mod server;
 mod speaker;
+mod stdio;
 mod subscribe;
 mod task;
 mod tool;

@@ -17,6 +17,7 @@ use rmcp::{RoleServer, ServerHandler};
 use serde_json::Value;
 
 use super::WAITS_MAX;
+use super::ahead::{self, Begun, Started};
 use super::alive;
 use super::answer::Answer;
 use super::args::{Args, wrong};
@@ -76,12 +77,17 @@ impl Server {
     /// The answer to this request was written: what it shows was heard.
     pub(super) fn written(&self, request: &RequestId) {
         if let Some(OnItsWay { shown, attention }) = self.on_the_way.written(request) {
-            if !shown.tasks.is_empty() {
-                self.reach.link.shown(shown);
-            }
-            // Only now, so that the bell finds the inbox without what this answer has told.
-            drop(attention);
+            self.told(shown, attention);
         }
+    }
+
+    /// An answer was written that shows this.
+    pub(super) fn told(&self, shown: Shown, attention: Option<Attention>) {
+        if !shown.tasks.is_empty() {
+            self.reach.link.shown(shown);
+        }
+        // Only now, so that the bell finds the inbox without what this answer has told.
+        drop(attention);
     }
 
     /// The answer to this request will show this, once it is written.
@@ -101,7 +107,6 @@ impl Server {
         speaker: &Speaker,
         awaited: &Awaited,
     ) -> Answer {
-        let mut session = speaker.session.clone();
         if request.name == "wait" && self.reach.link.busy() >= WAITS_MAX {
             let hint = "name all ids in one wait".to_owned();
             return Answer::error(&Failure::new(
@@ -110,26 +115,25 @@ impl Server {
                 Some(hint),
             ));
         }
-        let job = read(request, rounded, speaker, &mut session);
-        self.reach.link.asks_again(&session);
-        let failure = match job {
-            Ok(job) => match self.work(job, &session, awaited).await {
-                Ok(answer) => return answer,
-                Err(failure) => failure,
-            },
-            Err(failure) => failure,
-        };
-        self.explain(&failure, session, speaker).await
+        let begun = self.begin(request, rounded, speaker);
+        self.finish(begun, speaker, awaited).await
     }
 
-    /// Does a job: on the thread that reads as far as that goes without waiting, else on one of its own.
-    async fn work(&self, Job { limit, work }: Job, session: &str, awaited: &Awaited) -> Result<Answer, Failure> {
-        let caller = caller::of(session.to_owned());
-        let work = match work {
+    /// Begins a call: on the thread that reads, as far as that goes without waiting.
+    pub(super) fn begin(&self, request: CallToolRequestParams, rounded: Option<Rounded>, speaker: &Speaker) -> Started {
+        let mut session = speaker.session.clone();
+        let job = read(request, rounded, speaker, &mut session);
+        self.reach.link.asks_again(&session);
+        let begun = job.and_then(|job| self.ask(job, &session));
+        Started { session, begun }
+    }
+
+    fn ask(&self, Job { limit, work }: Job, session: &str) -> Result<Begun, Failure> {
+        let call = match work {
             Work::Call(call) => call,
-            Work::Ask(request, then) => match self.reach.link.ask_at_once(&caller, *request) {
+            Work::Ask(request, then) => match self.reach.link.ask_at_once(&caller::of(session.to_owned()), *request) {
                 AtOnce::Answered(reply) => match then(session, reply?)? {
-                    Step::Done(answer) => return Ok(*answer),
+                    Step::Done(answer) => return Ok(Begun::Done(answer)),
                     Step::Call(call) => call,
                 },
                 left => Box::new(move |line: &mut Line| {
@@ -141,12 +145,41 @@ impl Server {
                 }),
             },
         };
-        let awaited = awaited.clone();
-        let work = move |line: &mut Line| {
-            line.awaited = awaited;
-            work(line)
+        Ok(Begun::Left(limit, call))
+    }
+
+    /// Does what is left of a call, on a thread of its own.
+    async fn finish(&self, Started { session, begun }: Started, speaker: &Speaker, awaited: &Awaited) -> Answer {
+        let done = match begun {
+            Ok(Begun::Done(answer)) => return *answer,
+            Ok(Begun::Left(limit, call)) => {
+                let awaited = awaited.clone();
+                let work = move |line: &mut Line| {
+                    line.awaited = awaited;
+                    call(line)
+                };
+                self.reach.link.ask(caller::of(session.clone()), self.reach.patience(limit), work).await
+            }
+            Err(failure) => Err(failure),
         };
-        self.reach.link.ask(caller, self.reach.patience(limit), work).await
+        match done {
+            Ok(answer) => answer,
+            Err(failure) => self.explain(&failure, session, speaker).await,
+        }
+    }
+
+    /// A call of this speaker begins: the bell is quiet until it is answered.
+    pub(super) fn attend(&self, speaker: &Speaker) -> Option<Attention> {
+        speaker.codex_thread.as_deref().map(|thread| self.bell.attend(thread))
+    }
+
+    /// A call has this answer: the bell rings for a task that goes on.
+    pub(super) fn answered(&self, answer: &Answer, speaker: &Speaker) {
+        if let (Some(task), Some(thread)) = (&answer.unfinished, &speaker.codex_thread)
+            && task.session == *thread
+        {
+            self.bell.watch(thread.clone());
+        }
     }
 
     /// The answer of a call that failed; what the session has not heard stands there, too.
@@ -232,10 +265,17 @@ impl ServerHandler for Server {
         context: RequestContext<RoleServer>,
     ) -> Result<CallToolResponse, ErrorData> {
         let speaker = Speaker::of(&context);
-        let attention = speaker.codex_thread.as_deref().map(|thread| self.bell.attend(thread));
+        let attention = self.attend(&speaker);
         let (awaited, rounded) = (Awaited::default(), rounded(&context));
+        let started = context.extensions.get::<ahead::OnItsWay>().and_then(ahead::OnItsWay::take);
+        let performed = async {
+            match started {
+                Some(started) => self.finish(started, &speaker, &awaited).await,
+                None => self.perform(request, rounded, &speaker, &awaited).await,
+            }
+        };
         let answer = tokio::select! {
-            answer = self.perform(request, rounded, &speaker, &awaited) => answer,
+            answer = performed => answer,
             // The answer is never sent; the job gives up, and its tasks run on.
             () = context.ct.cancelled() => return Err(ErrorData::internal_error("the request was cancelled", None)),
             never = alive::report(&self.reach.link, &context, &speaker.session, &awaited) => match never {},
@@ -243,11 +283,7 @@ impl ServerHandler for Server {
         if let Some(unfinished) = answer.unfinished.as_ref().filter(|_| speaker.takes_tasks) {
             return Ok(CallToolResponse::Task(task::created(unfinished, &answer)));
         }
-        if let (Some(task), Some(thread)) = (&answer.unfinished, &speaker.codex_thread)
-            && task.session == *thread
-        {
-            self.bell.watch(thread.clone());
-        }
+        self.answered(&answer, &speaker);
         self.will_show(&context, answer.shown(), attention);
         Ok(CallToolResponse::Complete(answer.result()))
     }

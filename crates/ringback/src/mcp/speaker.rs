@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use ringback_core::spec::is_label;
 use rmcp::RoleServer;
-use rmcp::model::ProtocolVersion;
+use rmcp::model::{ProtocolVersion, RequestMetaObject};
 use rmcp::service::RequestContext;
 
 use super::bell;
@@ -13,6 +13,9 @@ use crate::caller;
 
 /// Fields of a call's `_meta` that name its session: Codex sends the first, goose the second.
 const SESSION_FIELDS: [&str; 2] = ["threadId", "agent-session-id"];
+
+/// How the fields of a call's `_meta` begin by which the newer generation says with each call who calls.
+const NEWER_FIELDS: &str = "io.modelcontextprotocol/";
 
 /// The kinds of clients that differ for us.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -51,16 +54,29 @@ impl Speaker {
     /// The speaker of this call.
     pub(super) fn of(context: &RequestContext<RoleServer>) -> Self {
         let name = context.client_info().map(|info| info.name).unwrap_or_default();
-        let field = |name: &str| context.meta.0.0.get(name).and_then(|value| value.as_str()).map(str::to_owned);
         let is_modern = is_modern(context);
+        let takes_tasks =
+            is_modern && context.client_capabilities().is_some_and(|capabilities| capabilities.supports_tasks());
+        let older = Self::of_older(&name, &context.meta, is_own_process(context));
+        Self { is_modern, takes_tasks, ..older }
+    }
+
+    /// The same for a call that has come over stdin from a client that gave this name in the older handshake; nothing where the
+    /// call says of itself what only the newer generation says.
+    pub(super) fn of_process(name: &str, meta: &RequestMetaObject) -> Option<Self> {
+        let is_newer = meta.0.0.keys().any(|key| key.starts_with(NEWER_FIELDS));
+        (!is_newer).then(|| Self::of_older(name, meta, true))
+    }
+
+    fn of_older(name: &str, meta: &RequestMetaObject, is_own_process: bool) -> Self {
+        let field = |name: &str| meta.0.0.get(name).and_then(|value| value.as_str()).map(str::to_owned);
         Self {
-            is_modern,
-            session: session(field, |name| env::var(name).ok().filter(|_| is_own_process(context))),
-            takes_tasks: is_modern
-                && context.client_capabilities().is_some_and(|capabilities| capabilities.supports_tasks()),
-            shows_progress: context.meta.get_progress_token().is_some(),
+            is_modern: false,
+            session: session(field, |name| env::var(name).ok().filter(|_| is_own_process)),
+            takes_tasks: false,
+            shows_progress: meta.get_progress_token().is_some(),
             codex_thread: field("threadId").filter(|_| name.starts_with("codex") && bell::is_possible()),
-            kind: kind(&name),
+            kind: kind(name),
         }
     }
 

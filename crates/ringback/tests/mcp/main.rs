@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod agent;
+mod ahead;
 mod bad_input;
 mod deaths;
 mod heard;

@@ -262,6 +262,7 @@ fn what_was_not_done_is_asked_for_the_old_way() {
         task: Box::new(TaskObject { id: "k4".to_owned(), ..TaskObject::default() }),
         existing: false,
         inbox_empty: false,
+        unheard: None,
     };
     let fault = |code: &str| Reply::Fault(Fault { code: code.to_owned(), ..Fault::default() });
     for first in [

@@ -13,7 +13,7 @@ use ringback_host::quantity::millis;
 use ringback_host::wire::{ByteBuf, Command, Reply, Request, RunRequest, TaskObject, TerminalSize, Until};
 use serde_json::Value;
 
-use super::super::answer::Answer;
+use super::super::answer::{Answer, Unheard, enough};
 use super::super::args::{Args, wrong};
 use super::super::link::{Line, unexpected};
 use super::super::speaker::Speaker;
@@ -40,12 +40,13 @@ pub(super) fn read(mut args: Args, speaker: &Speaker) -> Result<Job, Failure> {
     Ok(Job { limit, work: Work::Ask(Box::new(Request::Run(Box::new(request))), Box::new(then)) })
 }
 
-/// The command has been started. Where nothing is to be waited for and nothing to be listed, that is all.
+/// The command has been started. Where nothing is to be waited for, that is all.
 fn begun(reply: Reply, session: &str, wait_ms: u64, began: Instant, speaker: Speaker) -> Result<Step, Failure> {
-    let Reply::Task { task, existing, inbox_empty } = reply else { return Err(unexpected()) };
+    let Reply::Task { task, existing, inbox_empty, unheard } = reply else { return Err(unexpected()) };
+    let unheard = if inbox_empty { Some(Unheard::default()) } else { unheard };
     let goes_on = !task.has_ended() && (wait_ms > 0 || speaker.takes_tasks);
-    if inbox_empty && !goes_on {
-        let done = answer(&speaker, *task, existing, |answer, told| answer.complete_empty(session, told));
+    if let (Some(unheard), false) = (&unheard, goes_on) {
+        let done = answer(&speaker, *task, existing, |answer, told| answer.complete_with(session, told, unheard));
         return Ok(Step::Done(Box::new(done)));
     }
     Ok(Step::Call(Box::new(move |line| {
@@ -53,9 +54,10 @@ fn begun(reply: Reply, session: &str, wait_ms: u64, began: Instant, speaker: Spe
         if !task.has_ended() && speaker.takes_tasks {
             claim(line, &task);
         }
-        let is_empty = inbox_empty && began.elapsed() < FRESH;
-        Ok(answer(&speaker, task, existing, |answer, told| {
-            if is_empty { answer.complete_empty(line.session(), told) } else { answer.complete(line, told) }
+        let unheard = unheard.filter(|_| began.elapsed() < FRESH);
+        Ok(answer(&speaker, task, existing, |answer, told| match &unheard {
+            Some(unheard) => answer.complete_with(line.session(), told, unheard),
+            None => answer.complete(line, told),
         }))
     })))
 }
@@ -114,6 +116,7 @@ fn request(args: &mut Args) -> Result<RunRequest, Failure> {
         if_running: args.word("if_running", IfRunning::WORDS)?,
         ready: args.text("ready")?,
         watch: args.texts("watch")?.unwrap_or_default(),
+        unheard_max: enough(1),
         progress_ms: progress.map(millis),
         progress_max_ms: progress_max.map(millis),
         ..captured
