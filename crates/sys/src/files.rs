@@ -4,7 +4,6 @@ use std::{
     ffi::OsString,
     fs::{File, OpenOptions},
     io::{self, Read as _, Write as _},
-    ops::Range,
     os::{
         fd::{AsFd, AsRawFd as _, OwnedFd},
         unix::fs::{MetadataExt as _, OpenOptionsExt as _},
@@ -12,7 +11,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use rustix::fs::{AtFlags, CWD, FallocateFlags, FileType, Mode, OFlags, RawMode, SeekFrom};
+use rustix::fs::{AtFlags, CWD, FallocateFlags, FileType, Mode, OFlags, RawMode};
 
 /// What a folder of ours allows: everything to its owner.
 const DIR_MODE: RawMode = 0o700;
@@ -169,22 +168,6 @@ fn open_fifo(path: &Path, access: OFlags) -> io::Result<File> {
 /// Frees the disk space of a range; the length stays and the range reads as zeros (fallocate(2)).
 pub fn punch(file: &File, offset: u64, len: u64) -> io::Result<()> {
     Ok(rustix::fs::fallocate(file, FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE, offset, len)?)
-}
-
-/// Where in this range no bytes are kept, if there is such a place (lseek(2)); moves the file's own offset.
-pub fn hole(file: &File, range: Range<u64>) -> io::Result<Option<Range<u64>>> {
-    let start = match rustix::fs::seek(file, SeekFrom::Hole(range.start)) {
-        // The end of the file counts as one.
-        Ok(start) if start >= range.end => return Ok(None),
-        Ok(start) => start,
-        Err(rustix::io::Errno::NXIO) => return Ok(None),
-        Err(error) => return Err(error.into()),
-    };
-    match rustix::fs::seek(file, SeekFrom::Data(start)) {
-        Ok(end) => Ok(Some(start..end.min(range.end))),
-        Err(rustix::io::Errno::NXIO) => Ok(Some(start..range.end)),
-        Err(error) => Err(error.into()),
-    }
 }
 
 /// Takes disk space for the first `len` bytes of a file without making it longer, so that writing them needs none later.
@@ -436,13 +419,6 @@ mod tests {
         let after = file.metadata().unwrap();
         assert_eq!(after.len(), 1 << 20);
         assert!(after.blocks() < before.blocks() / 2);
-        let free = 4096..(1 << 20) - 4096;
-        assert_eq!(hole(&file, 0..1 << 20).unwrap(), Some(free.clone()));
-        assert_eq!(hole(&file, 8192..9000).unwrap(), Some(8192..9000));
-        assert_eq!(
-            (hole(&file, 0..4096).unwrap(), hole(&file, free.end..2 << 20).unwrap()),
-            (None, Some(1 << 20..2 << 20))
-        );
         assert!(free_bytes(scratch.path()).unwrap() > 0);
         assert!(filesystem_is_tmpfs(Path::new("/proc")).is_ok_and(|memory| !memory));
     }

@@ -148,8 +148,11 @@ fn whoever_follows_an_output_that_somebody_shortens_or_removes_misses_nothing_th
         let id = home.say(&["ps", "-q"]).out.trim().to_owned();
         let task: Value = serde_json::from_str(&home.say(&["show", "--json", &id]).out).unwrap();
         let output = std::path::Path::new(task["output"]["path"].as_str().unwrap()).to_owned();
+        let mut late = None;
         if how == "truncate" {
-            std::fs::OpenOptions::new().write(true).open(&output).unwrap().set_len(3).unwrap();
+            std::fs::OpenOptions::new().write(true).open(&output).unwrap().set_len(4).unwrap();
+            late = Some(Running::start(home.client(&["logs", "-f", "-n", "all", &id])));
+            assert_eq!(late.as_mut().unwrap().line(), "one\n");
         } else {
             std::fs::remove_file(&output).unwrap();
             let said = home.say(&["logs", "--digest", &id]);
@@ -159,6 +162,11 @@ fn whoever_follows_an_output_that_somebody_shortens_or_removes_misses_nothing_th
         std::fs::write(&gate, "\n").unwrap();
         let said = client.end();
         assert_eq!((said.code, said.out.as_str()), (Some(4), "three\nfour\n"), "{how}: {said:?}");
+        // Who came while nobody knew of it yet reads no zeros for what is missing.
+        if let Some(late) = late {
+            let said = late.end();
+            assert_eq!(said.out, "[ringback: bytes 4-8 are missing: truncated]\nthree\nfour\n", "{said:?}");
+        }
         let followed = home.say(&["logs", "-f", "-n", "all", &id]);
         let mark = format!("are missing: {missing}]\nthree\nfour\n");
         assert!(followed.code == Some(0) && followed.out.ends_with(&mark), "{how}: {followed:?}");

@@ -1,10 +1,9 @@
 //! The output of a task that runs: while it is read, its keeper may free what is over its cap.
 
-use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use ringback_sys::{files, task_files};
+use ringback_sys::task_files;
 
 use super::{Gap, Output};
 use crate::daemon::gaps;
@@ -23,25 +22,26 @@ impl Live {
         Some(Self { folder: path.parent().filter(|_| is_live)?.to_owned() })
     }
 
-    /// What its keeper says is missing, if something in this part of the file is.
-    fn look(&self, file: &File, from: u64, length: usize) -> io::Result<Option<(u64, Vec<Gap>)>> {
-        let Some(hole) = files::hole(file, from..from + length as u64)? else { return Ok(None) };
+    /// What its keeper says is missing.
+    fn gaps(&self) -> io::Result<Option<Vec<Gap>>> {
         let Some(record) = task_files::read_state(&self.folder)? else { return Ok(None) };
-        let gaps = gaps(&record).into_iter().map(|(from, to, why)| Gap { from, to, why }).collect();
-        Ok(Some((hole.start, gaps)))
+        Ok(Some(gaps(&record).into_iter().map(|(from, to, why)| Gap { from, to, why }).collect()))
     }
 }
 
 impl Output {
-    /// How many of the bytes that were read from here on were there. What is freed stays so, and is named before it is: so
-    /// this is asked after the reading, and what is freed from then on was read before.
-    pub(super) fn were_there(&mut self, at: u64, length: usize) -> io::Result<usize> {
-        let Some((hole, gaps)) = self.live.as_ref().map_or(Ok(None), |live| live.look(&self.file, at, length))? else {
-            return Ok(length);
-        };
+    /// How many of the bytes that were read from here on were there. What is freed or cut off stays so, reads as zeros, and is
+    /// named before it is: so this is asked after the reading, and what is freed from then on was read before.
+    pub(super) fn were_there(&mut self, at: u64, bytes: &[u8]) -> io::Result<usize> {
+        let Some(live) = self.live.as_ref().filter(|_| bytes.contains(&0)) else { return Ok(bytes.len()) };
+        let Some(gaps) = live.gaps()? else { return Ok(bytes.len()) };
         self.gaps = gaps;
         self.gaps.sort_by_key(|gap| gap.from);
-        let is_named = self.gap_at(hole).is_some();
-        Ok(if is_named { usize::try_from(hole - at).unwrap_or(length).min(length) } else { length })
+        let place = |offset: u64| usize::try_from(offset.saturating_sub(at)).unwrap_or(bytes.len()).min(bytes.len());
+        let zero = |gap: &Gap| {
+            let (from, to) = (place(gap.from), place(gap.to));
+            bytes[from..to].iter().position(|byte| *byte == 0).map(|zero| from + zero)
+        };
+        Ok(self.gaps.iter().find_map(zero).unwrap_or(bytes.len()))
     }
 }

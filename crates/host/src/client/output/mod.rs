@@ -206,7 +206,7 @@ impl Output {
                 }
                 Next::Bytes => {
                     let bytes = block.bytes();
-                    let bytes = &bytes[..self.were_there(at, bytes.len())?];
+                    let bytes = &bytes[..self.were_there(at, bytes)?];
                     if bytes.is_empty() {
                         // It was freed meanwhile, and is a gap now.
                         continue;
