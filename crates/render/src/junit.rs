@@ -1,5 +1,7 @@
 //! Reads `JUnit` XML, as nextest, pytest, vitest, gotestsum and Surefire write it: streaming, bounded, without entities.
 
+mod slim;
+
 use std::cell::Cell;
 use std::fmt;
 use std::io::{self, BufRead, Read};
@@ -10,6 +12,7 @@ use quick_xml::events::{BytesStart, Event};
 
 use crate::recognise::{Diagnostic, Findings, Recogniser, Status, Test};
 use crate::text::{clip, shorten};
+pub use slim::Slim;
 
 /// A larger report is not read to its end.
 pub const REPORT_BYTES_MAX: u64 = 256 << 20;
@@ -320,6 +323,14 @@ more</error></testcase>
         assert_eq!(check("<html></html>").1.unwrap(), "is no JUnit report");
         assert_eq!(check("").1.unwrap(), "is no JUnit report");
         assert!(check("<testsuite><testcase name='&evil;'/></testsuite>").1.is_some());
+    }
+
+    #[test]
+    fn what_failed_is_named_after_however_many_that_did_not() {
+        let many: String = (0..30_000).map(|n| format!("<testcase name='fine {n}'/>")).collect::<Vec<_>>().concat();
+        let bad = "<testcase name='late'><failure message='no'/></testcase>";
+        let (seen, error) = check(&format!("<testsuite>{many}{bad}</testsuite>"));
+        assert_eq!((seen.as_str(), error), ("30000/1/0/0\nlate -:0 no", None));
     }
 
     #[test]

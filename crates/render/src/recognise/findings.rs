@@ -10,6 +10,8 @@ use crate::text::{Place, shorten};
 
 /// Most tests that are kept by name; the rest is only counted.
 const TESTS_MAX: usize = 20_000;
+/// How many more are kept if they are a reason to fail.
+const BAD_TESTS_MAX: usize = 1000;
 /// Most messages that are kept; the rest is only counted.
 const DIAGNOSTICS_MAX: usize = 1000;
 /// Most suspicious lines, notes and named files that are kept.
@@ -254,7 +256,9 @@ impl Findings {
             known.explain(test.message.as_deref().unwrap_or_default(), place.as_ref());
             return Some(*at);
         }
-        if self.tests.len() >= TESTS_MAX {
+        // Whatever else there is, what failed is named.
+        let most = if test.is_bad() { TESTS_MAX + BAD_TESTS_MAX } else { TESTS_MAX };
+        if self.tests.len() >= most {
             self.tests_left_out += 1;
             return None;
         }

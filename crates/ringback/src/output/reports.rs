@@ -12,7 +12,7 @@ use jiff::Timestamp;
 use ringback_host::mask::Mask;
 use ringback_host::wire::TaskObject;
 use ringback_render::Options;
-use ringback_render::junit::{self, ReportError};
+use ringback_render::junit::{self, ReportError, Slim};
 use ringback_render::kept::{self, KEPT_BYTES_MAX, ReportFile};
 use ringback_render::recognise::{Findings, Mention, Recogniser};
 use ringback_render::scan::Scanner;
@@ -36,6 +36,8 @@ const PLACES: [&str; 6] = [
 ];
 /// How much of the end of an output is searched for names of reports when a task ends: runners name them in their summary.
 const MENTIONS_BYTES: u64 = 16 << 20;
+/// How much of a report is read at once.
+const READ_BYTES: usize = 64 << 10;
 
 /// A report, and whether it was kept.
 pub(super) struct Read {
@@ -157,7 +159,7 @@ fn read(
     let file = files::open_foreign(path).ok()?;
     let written_ms = written_ms(&file)?;
     let report = if window.contains(&written_ms) {
-        junit::read(Masked::new(BufReader::new(file), mask))
+        junit::read(Masked::new(Slim::new(BufReader::with_capacity(READ_BYTES, file)), mask))
     } else if is_named && written_ms > *window.end() {
         (Findings::default(), Some(ReportError::Overwritten))
     } else {

@@ -1,6 +1,8 @@
 //! Output that would break a careless reader, through real tasks and real doors: bounded memory, a clear word, no crash.
 
-use crate::support::{ONLOOKER, Said, World, finish};
+use std::fs;
+
+use crate::support::{ONLOOKER, Said, World, finish, machine};
 
 /// A reader that holds what it reads does not come through with so little address space, kB.
 const ADDRESS_SPACE_KB: u32 = 160 << 10;
@@ -72,4 +74,39 @@ fn a_large_report_is_read_in_little_memory_and_one_with_entities_is_refused() {
     world.end(&lie);
     let said = lean(&world, &["logs", "--digest", &lie]).ok().text();
     assert!(said.starts_with("FAILED exit 3") && said.contains("no test failed by JUnit, and yet"), "{said}");
+}
+
+/// A report of 200 MB, nearly all of it what four tests have written; with holes, so that it costs no disk. It goes on with this.
+fn huge_report(end: &str) -> String {
+    let test = |n: u32| {
+        format!(
+            "echo '<testcase name=\"loud {n}\"><system-out>' >> junit.xml; truncate -s +50M junit.xml; echo '</system-out></testcase>' >> junit.xml"
+        )
+    };
+    let tests = (1..=4).map(test).collect::<Vec<_>>().join("; ");
+    format!("echo '<testsuites><testsuite>' > junit.xml; {tests}; echo '{end}' >> junit.xml")
+}
+
+#[test]
+fn a_report_of_200_mb_is_read_in_little_memory_however_it_ends() {
+    let world = World::new();
+    let bad = "<testcase name=\"late &amp; bad\"><failure message=\"1 &lt; 2\">no</failure></testcase>";
+    let closed = "</testsuite></testsuites>";
+    for (end, code, results, digest) in [
+        (format!("{bad}{closed}"), 1, "4 passed, 1 failed (JUnit)", "late & bad  1 < 2"),
+        (closed.to_owned(), 3, "4 passed (JUnit)", "no test failed by JUnit, and yet"),
+        (format!("{bad}{closed}"), 0, "4 passed, 1 failed (JUnit)", "tests failed, and yet the exit status is 0"),
+        (bad.to_owned(), 1, "is not well-formed: it ends in the middle", "it ends in the middle"),
+        ("<testcase name=\"&evil;\"/>".to_owned(), 1, "is not well-formed", "is not well-formed"),
+    ] {
+        let id = world.sh(&format!("{}; exit {code}", huge_report(&end)));
+        assert_eq!(world.end(&id)["exit_code"], code);
+        assert!(fs::metadata(world.work("junit.xml")).unwrap().len() > 200 << 20);
+        let verdict = if code == 0 { "SUCCEEDED".to_owned() } else { format!("FAILED exit {code}") };
+        for (args, expected) in [(&["results", &id][..], results), (&["logs", "--digest", &id], digest)] {
+            let said = lean(&world, args).ok().text();
+            assert!(said.starts_with(&verdict) && said.contains(expected), "{end}: {said}");
+        }
+        machine::until_there(&world.folder(&id).join("findings"));
+    }
 }
