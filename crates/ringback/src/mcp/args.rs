@@ -106,6 +106,11 @@ impl Args {
         }
     }
 
+    /// Whether it is given.
+    pub(super) fn has(&self, name: &str) -> bool {
+        self.values.contains_key(name)
+    }
+
     /// A duration: text like `90s`, or a number of seconds.
     pub(super) fn span(&mut self, name: &str) -> Result<Option<Duration>, Failure> {
         let text = match self.values.remove(name) {

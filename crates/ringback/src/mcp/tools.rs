@@ -148,6 +148,8 @@ fn output_input() -> Value {
         "lines": {"type": "string", "description": "A:B, from 1"},
         "tail": {"type": "integer", "minimum": 1},
         "grep": {"type": "string", "description": "regex"},
+        "context": {"type": "integer"},
+        "since": {"type": "string", "description": "e.g. 5m"},
         "stream": {"enum": ["stdout", "stderr"]},
         "screen": {"type": "boolean", "description": "its terminal now"},
         "session": string(),

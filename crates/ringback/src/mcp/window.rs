@@ -1,10 +1,14 @@
 //! A piece of an output as quoted lines within a budget, with where to read on and what is not shown.
 
+use std::collections::VecDeque;
 use std::fmt::Write as _;
 use std::io;
+use std::time::Duration;
 
+use jiff::Timestamp;
 use regex::bytes::Regex;
 use ringback_host::client::output::{Gap, Line, LineSink, Lines, Output, Stream};
+use ringback_host::quantity::millis;
 use ringback_host::wire::TaskObject;
 use ringback_render::digest::Calls;
 
@@ -15,6 +19,9 @@ use crate::output::{self, Marks};
 pub(super) const BYTES: usize = 8000;
 /// What an answer shows at most: clients cut off or warn somewhere above 10 000 tokens.
 pub(super) const BYTES_MAX: usize = 32_000;
+
+/// Most lines that are shown around one.
+const CONTEXT_MAX: usize = 1000;
 
 /// Which piece.
 #[derive(Debug)]
@@ -27,8 +34,8 @@ pub(super) enum Want {
     Lines(u64, u64),
     /// The last lines.
     Tail(u64),
-    /// Lines that match, from this byte on.
-    Grep(Regex, u64),
+    /// Lines that match, from this byte on, with so many lines around each.
+    Grep(Regex, u64, usize),
     /// What its terminal shows now.
     Screen,
 }
@@ -69,8 +76,10 @@ pub(super) fn read(task: &TaskObject, want: &Want, only: Option<Stream>, budget:
             let shown = rows.take_while(|row| found.add(row)).count();
             Ok(Window { text: found.text, cursor: end, end, more: shown < picture.rows.len() })
         }
-        Want::Grep(pattern, offset) => {
-            collect(&mut output, (*offset).min(end), end, only, Collect::new(Pick::Match(pattern.clone()), budget))
+        Want::Grep(pattern, offset, context) => {
+            let mut found = Collect::new(Pick::Match(pattern.clone()), budget);
+            found.around.most = (*context).min(CONTEXT_MAX);
+            collect(&mut output, (*offset).min(end), end, only, found)
         }
         Want::Tail(count) => {
             let start = output.tail_start(*count, end)?;
@@ -81,6 +90,16 @@ pub(super) fn read(task: &TaskObject, want: &Want, only: Option<Stream>, budget:
             Ok(Window { text: tail.text, cursor: tail.cursor, end, more: false })
         }
     }
+}
+
+/// The same of what came since so long ago.
+pub(super) fn since(task: &TaskObject, want: &Want, age: Duration) -> io::Result<Want> {
+    let then = u64::try_from(Timestamp::now().as_millisecond()).unwrap_or(0).saturating_sub(millis(age));
+    let offset = Output::open(task)?.map_or(Ok(0), |mut output| output.offset_at(then))?;
+    Ok(match want {
+        Want::Grep(pattern, _, context) => Want::Grep(pattern.clone(), offset, *context),
+        _ => Want::From(offset),
+    })
 }
 
 /// What a digest shows. The verdict stands in the answer already.
@@ -112,9 +131,20 @@ enum Pick {
     Match(Regex),
 }
 
+/// Lines around those that match.
+#[derive(Default)]
+struct Around {
+    most: usize,
+    /// Where the last lines that did not match begin, and how they are shown.
+    before: VecDeque<(u64, String)>,
+    /// How many lines are still shown after the last that did.
+    after: usize,
+}
+
 /// Takes lines until the budget is used up.
 struct Collect {
     pick: Pick,
+    around: Around,
     budget: usize,
     text: String,
     number: u64,
@@ -124,7 +154,7 @@ struct Collect {
 
 impl Collect {
     fn new(pick: Pick, budget: usize) -> Self {
-        Self { pick, budget, text: String::new(), number: 0, next: 0, full: false }
+        Self { pick, around: Around::default(), budget, text: String::new(), number: 0, next: 0, full: false }
     }
 
     /// Ends the scan; the caller sees that it is `full` and takes it for no error.
@@ -142,6 +172,25 @@ impl Collect {
         }
         self.text.push_str(shown);
         true
+    }
+}
+
+impl Around {
+    /// Takes the next line; gives it back if it is shown.
+    fn take(&mut self, is_match: bool, offset: u64, shown: String) -> Option<String> {
+        if is_match {
+            self.after = self.most;
+            return Some(shown);
+        }
+        if self.after > 0 {
+            self.after -= 1;
+            return Some(shown);
+        }
+        if self.before.len() == self.most {
+            self.before.pop_front();
+        }
+        self.before.push_back((offset, shown));
+        None
     }
 }
 
@@ -173,9 +222,24 @@ impl LineSink for Collect {
                 }
                 quote_line(bytes)
             }
-            Pick::Match(pattern) if pattern.is_match(bytes) => format!("{}{}", line.offset, quote_line(bytes)),
-            Pick::Match(_) => return Ok(()),
+            Pick::Match(pattern) => {
+                let is_match = pattern.is_match(bytes);
+                if !is_match && self.around.most == 0 {
+                    return Ok(());
+                }
+                let shown = format!("{}{}", line.offset, quote_line(bytes));
+                match self.around.take(is_match, line.offset, shown) {
+                    Some(shown) => shown,
+                    None => return Ok(()),
+                }
+            }
         };
+        for (offset, before) in std::mem::take(&mut self.around.before) {
+            if !self.add(&before) {
+                self.next = offset;
+                return self.stop();
+            }
+        }
         if !self.add(&shown) {
             self.next = line.offset;
             return self.stop();
@@ -254,9 +318,12 @@ mod tests {
         let text = b"one\ntwo\nthree\nfour\n";
         assert_eq!(check(text, &Want::Lines(2, 3), 100).0, "| two\n| three");
         assert_eq!(check(text, &Want::Tail(2), 100).0, "| three\n| four");
-        let grep = |budget| check(text, &Want::Grep(Regex::new("o").unwrap(), 0), budget);
+        let grep = |budget| check(text, &Want::Grep(Regex::new("o").unwrap(), 0, 0), budget);
         assert_eq!(grep(100), ("0| one\n4| two\n14| four".into(), 19, false));
         assert_eq!(grep(14), ("0| one\n4| two".into(), 14, true));
+        let around = |budget| check(text, &Want::Grep(Regex::new("three").unwrap(), 0, 1), budget);
+        assert_eq!(around(100), ("4| two\n8| three\n14| four".into(), 19, false));
+        assert_eq!(around(16), ("4| two\n8| three".into(), 14, true));
     }
 
     #[test]

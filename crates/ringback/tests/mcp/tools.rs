@@ -141,6 +141,17 @@ fn output_is_read_by_digest_offset_lines_tail_and_grep() {
     assert_eq!(agent.call("output", json!({"id": id, "tail": 2})).fields["tail"], "| 19999\n| 20000");
     let grep = agent.call("output", json!({"id": id, "grep": "^1999[89]$"}));
     assert_eq!(grep.fields["tail"].as_str().unwrap().matches("| 1999").count(), 2, "{grep:?}");
+    let around = agent.call("output", json!({"id": id, "grep": "^700$", "context": 1, "since": "1h"}));
+    assert_eq!(around.fields["tail"], "2684| 699\n2688| 700\n2692| 701");
+    let nothing = agent.call("output", json!({"id": id, "since": "0s"}));
+    assert_eq!(nothing.fields["cursor"], nothing.fields["bytes"], "{nothing:?}");
+    for (wrong, word) in [
+        (json!({"id": id, "context": 1}), "with `grep`"),
+        (json!({"id": id, "tail": 1, "since": "1m"}), "`since` alone"),
+    ] {
+        let said = agent.call("output", wrong);
+        assert!(said.is_error && said.text.contains(word), "{said:?}");
+    }
     let split = agent.call("run", json!({"command": "echo o; echo e >&2", "split": true})).id();
     assert_eq!(agent.call("output", json!({"id": split, "stream": "stderr"})).fields["tail"], "| e");
 }

@@ -1,5 +1,7 @@
 //! `output`: what a task has printed, by default as a digest.
 
+use std::time::Duration;
+
 use ringback_host::client::output::Stream;
 use ringback_host::wire::TaskObject;
 use ringback_render::digest::BUDGET_BYTES;
@@ -21,25 +23,41 @@ pub(super) fn read(mut args: Args, speaker: &Speaker) -> Result<Job, Failure> {
         "stderr" => Some(Stream::Stderr),
         _ => None,
     };
-    let want = if args.flag("screen")? { Want::Screen } else { want(&mut args, stream.is_some())? };
+    let is_begun = stream.is_some() || args.has("since");
+    let want = if args.flag("screen")? { Want::Screen } else { want(&mut args, is_begun)? };
     let usual = if matches!(want, Want::Digest) { BUDGET_BYTES } else { window::BYTES };
     let budget = most.unwrap_or(usual).clamp(1, window::BYTES_MAX);
-    let work = move |line: &mut Line| perform(line, &id, &want, stream, budget);
+    let since = since(&mut args, &want)?;
+    let work = move |line: &mut Line| perform(line, &id, &want, since, stream, budget);
     Ok(Job { limit: speaker.limit(), work: Work::call(work) })
 }
 
-fn want(args: &mut Args, has_stream: bool) -> Result<Want, Failure> {
+/// How long ago what is read came at most.
+fn since(args: &mut Args, want: &Want) -> Result<Option<Duration>, Failure> {
+    let since = args.span("since")?;
+    match want {
+        Want::From(0) | Want::Grep(_, 0, _) => Ok(since),
+        _ if since.is_none() => Ok(None),
+        _ => Err(args.missing("`since` alone, or with `grep`", "{\"id\":\"ID\",\"since\":\"5m\"}")),
+    }
+}
+
+fn want(args: &mut Args, is_begun: bool) -> Result<Want, Failure> {
     let offset = args.number("offset")?;
     let (lines, tail, grep) = (args.text("lines")?, args.number("tail")?, args.text("grep")?);
     if usize::from(lines.is_some()) + usize::from(tail.is_some()) + usize::from(grep.is_some()) > 1 {
         return Err(args.missing("one of `lines`, `tail` and `grep`", "{\"id\":\"ID\",\"tail\":50}"));
     }
+    let context = args.number("context")?.map_or(0, |lines| usize::try_from(lines).unwrap_or(usize::MAX));
     Ok(match (offset, lines, tail, grep) {
-        (offset, _, _, Some(text)) => Want::Grep(pattern::compile(&text)?, offset.unwrap_or(0)),
+        (offset, _, _, Some(text)) => Want::Grep(pattern::compile(&text)?, offset.unwrap_or(0), context),
+        _ if context > 0 => {
+            return Err(args.missing("`context` with `grep`", "{\"id\":\"ID\",\"grep\":\"error\",\"context\":3}"));
+        }
         (Some(offset), None, None, None) => Want::From(offset),
         (None, Some(text), _, _) => lines_of(&text)?,
         (None, _, Some(count), _) => Want::Tail(count.max(1)),
-        (None, None, None, None) if has_stream => Want::From(0),
+        (None, None, None, None) if is_begun => Want::From(0),
         (None, None, None, None) => Want::Digest,
         (Some(_), _, _, _) => {
             return Err(args.missing("`offset` alone, or with `grep`", "{\"id\":\"ID\",\"offset\":0}"));
@@ -60,8 +78,17 @@ fn lines_of(text: &str) -> Result<Want, Failure> {
     }
 }
 
-fn perform(line: &mut Line, id: &str, want: &Want, stream: Option<Stream>, budget: usize) -> Result<Answer, Failure> {
+fn perform(
+    line: &mut Line,
+    id: &str,
+    want: &Want,
+    since: Option<Duration>,
+    stream: Option<Stream>,
+    budget: usize,
+) -> Result<Answer, Failure> {
     let task = line.show(id)?;
+    let begun = since.map(|age| window::since(&task, want, age)).transpose()?;
+    let want = begun.as_ref().unwrap_or(want);
     if matches!(want, Want::Screen) && task.pty.is_none() {
         let hint = format!("output {{\"id\":\"{id}\",\"tail\":50}} shows what it has written last");
         return Err(Failure::new("no_terminal", format!("{} has no terminal", task.id), Some(hint)));
