@@ -58,12 +58,17 @@ fn doors(stage: &Stage) -> Vec<Count> {
         margin: DOOR_MARGIN,
     };
     let none = Path::new("/dev/null");
-    let counts = vec![
+    let mut counts = vec![
         count("ringback --version", &["--version"], none),
         count("ringback run -q -- true", &["run", "-q", "--", "true"], none),
         count("ringback ps", &["ps"], none),
         count("ringback hook claude-prompt", &["hook", "claude-prompt"], &event),
     ];
+    // What it prints of it is a line, for which nothing of the output has to be read.
+    let million = ["run", "-q", "--wait", "--", "head", "-c", "1000000", "/dev/zero"];
+    let run = stage.command(&stage.program).args(million).stdout(Stdio::piped()).output().unwrap();
+    let id = String::from_utf8(run.stdout).unwrap();
+    counts.push(count("ringback wait, of a task that wrote a megabyte", &["wait", id.trim()], none));
     stage.ringback(&["daemon", "stop"]);
     counts
 }

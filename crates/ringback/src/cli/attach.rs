@@ -17,7 +17,7 @@ use super::follow::{self, OnInterrupt};
 use super::input::{Chord, Input};
 use super::printer::{Choice, Printer};
 use crate::explain::{Done, EXIT_INTERRUPTED, Failure};
-use crate::output::{enrich, picture};
+use crate::output::picture;
 use crate::render::task as render;
 use crate::terminal::{self, Key, Lent};
 
@@ -136,8 +136,7 @@ impl Visit<'_> {
         // Given back before anything is said, or fails.
         drop(lent);
         match left? {
-            Left::Ended(mut ended) => {
-                enrich(&mut ended);
+            Left::Ended(ended) => {
                 door.note(&format!("{} {}", ended.id, render::verdict(&ended)));
                 if let Ok(mut client) = door::client(Some(&session)) {
                     heard(&mut client, std::slice::from_ref(&ended));

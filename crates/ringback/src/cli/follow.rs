@@ -114,7 +114,9 @@ pub(super) fn stream(
                 copy(&ended, true, &mut output, &mut at, printer)?;
                 drop(bar);
                 printer.finish()?;
-                enrich(&mut ended);
+                if door.json {
+                    enrich(&mut ended);
+                }
                 say_ended(door, printer, &ended)?;
                 // Everything was shown; a daemon that cannot be told so offers the notice again.
                 if let Ok(mut client) = door::client(Some(&presses.session)) {

@@ -77,8 +77,9 @@ impl Wait {
                 None => return Ok(door.say_still_running(&ids)),
             },
         };
-        enrich_all(&mut found.list);
         if door.json {
+            // A line needs nothing of what a whole output has to be read for.
+            found.list.iter_mut().for_each(enrich);
             door::document(&json::tasks(&found.list, Some(found.timed_out), &found.faults))?;
         } else if door.quiet {
             let ended = found.list.iter().filter(|task| task.has_ended() || has_come(task, until));
@@ -115,9 +116,11 @@ pub(super) fn until_end(door: Door, mut client: Client, task: &TaskObject, inter
         return Ok(door.say_still_running(&ids));
     };
     let mut found = tasks(reply)?;
-    enrich_all(&mut found.list);
-    match found.list.first() {
-        Some(task) if door.json => door::document(&json::task(task))?,
+    match found.list.first_mut() {
+        Some(task) if door.json => {
+            enrich(task);
+            door::document(&json::task(task))?;
+        }
         Some(task) => door.note(&render::verdict(task)),
         None => {}
     }
@@ -142,10 +145,6 @@ fn one_bar(door: Door, client: &mut Client, ids: &[String]) -> Option<Bar> {
     }
     let Ok(Reply::Task { task, .. }) = client.call(Request::Show { id: id.clone() }) else { return None };
     Bar::start(door, &task, &client.caller().session)
-}
-
-fn enrich_all(tasks: &mut [TaskObject]) {
-    tasks.iter_mut().for_each(enrich);
 }
 
 /// The first that is not 0, in the order asked; tasks that run on count only if the wait was for them.
