@@ -50,6 +50,7 @@ const STORIES: &[Story] = &[
             "child.after-started",
             "keeper.after-child",
             "keeper.before-index",
+            "keeper.after-index-made",
             "keeper.before-splice",
             "keeper.main-ended",
             "keeper.before-closed",

@@ -103,6 +103,27 @@ fn the_index_has_times_in_order() {
 }
 
 #[test]
+fn who_writes_nothing_has_no_index_and_a_later_keeper_makes_it() {
+    let silent = Order::sh("exit 3").start();
+    assert_eq!(code(&silent.wait_closed()), Some(3));
+    assert!(silent.folder.join("output").is_file() && !silent.folder.join("output.idx").exists());
+    let folder = tempfile::tempdir().unwrap();
+    let go = folder.path().join("go");
+    ringback_sys::files::fifo(&go).unwrap();
+    let mut task = Order::sh(&format!("read _ < {}; echo late; exit 4", go.display())).start();
+    let main = task.wait_started().main.pid;
+    task.kill_keeper();
+    assert!(!task.folder.join("output.idx").exists());
+    task.take_over();
+    fs::write(&go, "\n").unwrap();
+    task.wait_output(|output| output == b"late\n");
+    let index: Vec<Entry> = task.file("output.idx").chunks(ENTRY_BYTES).filter_map(Entry::decode).collect();
+    assert_eq!(index.iter().map(|entry| (entry.offset, entry.stream)).collect::<Vec<_>>(), [(0, Stream::Merged)]);
+    assert_eq!(support::reap(main), 4 << 8);
+    task.wait_closed();
+}
+
+#[test]
 fn held_pipes_of_all_shapes_delay_nothing_and_lose_nothing() {
     let shapes = [
         ("sleep 60 & echo hi", "hi\n"),

@@ -20,6 +20,8 @@ const BUSY_PULLS: u8 = 4;
 /// does not fill the disk with times.
 const INTERVAL_ENTRIES: u64 = 65_536;
 
+const INDEX: &CStr = c"output.idx";
+
 /// After so many bytes a writer that never rests is left, so that others are served.
 const DRAIN_MAX: u64 = 4 * MOVE_MAX as u64;
 
@@ -275,23 +277,25 @@ impl Fifo {
 
 /// `output.idx`.
 struct Index {
-    file: Fd,
+    /// It is made with its first entry: many a command writes nothing, and a file less is much of what a short one costs.
+    file: Option<Fd>,
     length: u64,
     last: Option<(Stream, u64)>,
 }
 
 impl Index {
     fn open(record: &Record) -> Result<Self> {
-        let file = sink::open_for(c"output.idx", record)?;
+        let file = sink::open_if_there(INDEX, record)?;
         // A torn entry at the end is written over.
-        let length = file::seek_end(&file)? / ENTRY_BYTES as u64 * ENTRY_BYTES as u64;
+        let length = file.as_ref().map_or(Ok(0), file::seek_end)? / ENTRY_BYTES as u64 * ENTRY_BYTES as u64;
         Ok(Self { file, length, last: None })
     }
 
     fn entry(&self, position: u64) -> Option<Entry> {
         let mut entry = [0; ENTRY_BYTES];
         let at = position * ENTRY_BYTES as u64;
-        let there = at < self.length && file::read_at(&self.file, &mut entry, at) == Ok(ENTRY_BYTES);
+        let file = self.file.as_ref().filter(|_| at < self.length)?;
+        let there = file::read_at(file, &mut entry, at) == Ok(ENTRY_BYTES);
         if there { Entry::decode(&entry) } else { None }
     }
 
@@ -308,7 +312,12 @@ impl Index {
         crash!("keeper.before-index");
         let entry = Entry { offset, wall_ms: time::wall_ms(), stream };
         self.last = None;
-        if file::write_at(&self.file, &entry.encode(), self.length)? != ENTRY_BYTES {
+        let file = match &mut self.file {
+            Some(file) => file,
+            missing => missing.insert(sink::open(INDEX, file::flag::EXCL)?),
+        };
+        crash!("keeper.after-index-made");
+        if file::write_at(file, &entry.encode(), self.length)? != ENTRY_BYTES {
             return Err(Errno::ENOSPC);
         }
         self.length += ENTRY_BYTES as u64;

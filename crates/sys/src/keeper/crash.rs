@@ -9,6 +9,7 @@ pub const CRASH_POINTS: &[&str] = &[
     "child.before-start-failed",
     "keeper.after-child",
     "keeper.before-index",
+    "keeper.after-index-made",
     "keeper.before-splice",
     "keeper.before-shown",
     "keeper.before-typed",

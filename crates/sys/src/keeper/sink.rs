@@ -354,13 +354,23 @@ pub(super) fn open_for(path: &CStr, record: &Record) -> Result<Fd> {
     }
     match open(path, file::flag::EXCL) {
         // An earlier keeper of this task may have made it, and died before the start: it is empty, and has no other name.
-        Err(Errno::EEXIST) => {
-            let left = open(path, file::flag::NONBLOCK).map_err(|_| Errno::EEXIST)?;
-            let is_empty = file::seek_end(&left) == Ok(0) && is_ours_alone(&left);
-            if is_empty { Ok(left) } else { Err(Errno::EEXIST) }
-        }
+        Err(Errno::EEXIST) => unused(open(path, file::flag::NONBLOCK)),
         other => other,
     }
+}
+
+/// The same of a file that is made when there is something to put into it: nothing if it is not there.
+pub(super) fn open_if_there(path: &CStr, record: &Record) -> Result<Option<Fd>> {
+    match file::open(path, file::flag::RDWR | file::flag::NOFOLLOW | file::flag::NONBLOCK) {
+        Err(Errno::ENOENT) => Ok(None),
+        opened if record.phase == Phase::New => unused(opened).map(Some),
+        opened => opened.map(Some),
+    }
+}
+
+/// A file that was found there, if nothing is in it; whatever else it is, it is in the way.
+fn unused(found: Result<Fd>) -> Result<Fd> {
+    found.ok().filter(|found| file::seek_end(found) == Ok(0) && is_ours_alone(found)).ok_or(Errno::EEXIST)
 }
 
 /// A file that is written beside the output. What somebody has put into its place is not written to: the name is taken from it.

@@ -31,7 +31,7 @@ impl Index {
         Self { path: PathBuf::new(), file: Some(file), block: Vec::new(), block_at: 0 }
     }
 
-    /// The keeper makes it after the output, so a quick reader may find the one without the other.
+    /// The keeper makes it with the first byte, so there may be an output without it.
     fn open_if_there(&mut self) -> io::Result<()> {
         if self.file.is_none() {
             self.file = match files::open_regular(&self.path) {

@@ -97,7 +97,7 @@ impl Output {
             return Self::unpack(packed.bytes.as_ref(), gaps.collect());
         }
         let (path, index_path) = (Path::new(&task.output.path), Path::new(&task.output.index_path));
-        // The index is made after the output, and both stay.
+        // The index is made after the output, with the first byte, and both stay.
         let was_there = |task: &TaskObject| index_path.exists() || (task.has_ended() && task.output.bytes > 0);
         match Self::open_at(path, index_path, gaps.collect()) {
             Ok(None) if was_there(task) => Err(io::Error::new(
