@@ -392,7 +392,9 @@ mod tests {
         };
         let own = cgroups.of_task("00000000000a");
         let [left, held, made_now] = ["00000000000a", "00000000000b", "00000000000c"].map(|id| others.of_task(id));
-        [&own, &left, &held].into_iter().for_each(|path| fs::create_dir_all(path).unwrap());
+        for path in [&own, &left, &held] {
+            fs::create_dir_all(path).unwrap();
+        }
         let mut sleeper = std::process::Command::new("sleep").arg("1000").spawn().unwrap();
         fs::write(held.join("cgroup.procs"), sleeper.id().to_string()).unwrap();
         let before = cgroups.strange().unwrap();
@@ -402,6 +404,8 @@ mod tests {
         assert!(!left.exists() && own.exists() && held.exists() && made_now.exists());
         sleeper.kill().unwrap();
         sleeper.wait().unwrap();
-        [own, held, made_now].iter().for_each(|path| remove(path).unwrap());
+        for path in [own, held, made_now] {
+            remove(&path).unwrap();
+        }
     }
 }

@@ -5,11 +5,16 @@ use std::{
     io,
     os::unix::fs::MetadataExt as _,
     path::Path,
+    time::{Duration, Instant},
 };
 
-use rustix::fs::{FlockOperation, Mode, OFlags, flock, open};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::fs::{FlockOperation, Mode, OFlags, flock, inotify, open};
 
 use crate::identity;
+
+/// After how long a lock is tried again although nobody was seen to let go of it.
+const LOOK_AGAIN: Duration = Duration::from_millis(20);
 
 /// Takes the lock for as long as `file` is open; false if somebody else has it.
 pub fn try_exclusive(file: &File) -> io::Result<bool> {
@@ -28,6 +33,32 @@ pub fn exclusive(file: &File) -> io::Result<()> {
             answer => return Ok(answer?),
         }
     }
+}
+
+/// The same, for at most so long; false if somebody still has it then. `path` is the file's.
+///
+/// There is no flock(2) that gives up: the file is watched for descriptors that are closed (inotify(7)), as those of a holder that ends
+/// are, and the lock is tried after each.
+pub fn exclusive_within(file: &File, path: &Path, patience: Duration) -> io::Result<bool> {
+    let closings = inotify::init(inotify::CreateFlags::CLOEXEC | inotify::CreateFlags::NONBLOCK)?;
+    let closes = inotify::WatchFlags::CLOSE_WRITE | inotify::WatchFlags::CLOSE_NOWRITE;
+    inotify::add_watch(&closings, path, closes)?;
+    let until = Instant::now() + patience;
+    while !try_exclusive(file)? {
+        let left = until.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return Ok(false);
+        }
+        // The kernel tells of a closing just before it gives the lock back.
+        let pause = Timespec::try_from(left.min(LOOK_AGAIN)).map_err(|_| io::ErrorKind::InvalidInput)?;
+        match poll(&mut [PollFd::new(&closings, PollFlags::IN)], Some(&pause)) {
+            Ok(_) | Err(rustix::io::Errno::INTR) => {}
+            Err(error) => return Err(error.into()),
+        }
+        // What it was about does not matter.
+        let _ = rustix::io::read(&closings, &mut [0_u8; 4096]);
+    }
+    Ok(true)
 }
 
 /// Whether somebody holds the lock of this file.
@@ -82,7 +113,13 @@ mod tests {
         assert!(try_exclusive(&first).unwrap());
         assert!(is_held(&path).unwrap());
         assert!(!try_exclusive(&second).unwrap());
+        assert!(!exclusive_within(&second, &path, Duration::ZERO).unwrap());
+        let waiter = std::thread::spawn({
+            let (path, third) = (path.clone(), File::open(&path).unwrap());
+            move || exclusive_within(&third, &path, Duration::from_mins(1)).unwrap()
+        });
         drop(first);
+        assert!(waiter.join().unwrap());
         exclusive(&second).unwrap();
         assert!(is_held(&path).unwrap());
         drop(second);

@@ -48,10 +48,8 @@ const OPEN_FDS: u64 = 16;
 /// and the reserve.
 const FDS_TO_COME: u64 = 6;
 
-/// How long what a dead daemon was starting may hold its lock, milliseconds: until it is executed, on a machine with much to do.
-const HEIR_MS: u64 = 500;
-/// The pause between two tries to have that lock.
-const HEIR_PAUSE: Duration = Duration::from_millis(2);
+/// How long what a dead daemon was starting may hold its lock: until it is executed, on a machine with much to do.
+const HEIR: Duration = Duration::from_millis(500);
 
 /// Serves `home` until somebody says stop. `reader` reads command lines; `ready` is called once clients can connect.
 ///
@@ -94,17 +92,11 @@ fn refuse_confined(config: &Config) -> Result<(), DaemonError> {
 /// The lock that makes us the one daemon of this home, for as long as it is held.
 ///
 /// What a daemon was just starting when it was killed holds its lock until that is executed (vfork(2) shares descriptors), so
-/// a lock that is held is tried again for a moment before somebody is said to serve.
+/// a lock that is held is waited for a moment before somebody is said to serve.
 fn own(home: &Home) -> Result<File, DaemonError> {
     let lock = files::append(&home.daemon_lock()).map_err(machine("open the lock of this home"))?;
-    let until_ms = process::monotonic_ms() + HEIR_MS;
-    while !lock::try_exclusive(&lock).map_err(machine("lock this home"))? {
-        if process::monotonic_ms() >= until_ms {
-            return Err(DaemonError::AlreadyRunning);
-        }
-        std::thread::sleep(HEIR_PAUSE);
-    }
-    Ok(lock)
+    let ours = lock::exclusive_within(&lock, &home.daemon_lock(), HEIR).map_err(machine("lock this home"))?;
+    if ours { Ok(lock) } else { Err(DaemonError::AlreadyRunning) }
 }
 
 /// The variable that has a build for tests use the main program as keeper, as on a machine where none could be built.

@@ -194,9 +194,9 @@ impl Store {
     pub fn lengthen_log(&self, more: u64) -> io::Result<bool> {
         let long = std::fs::symlink_metadata(&self.log)?.len();
         let more = more.min(LOG_BYTES.saturating_sub(long));
-        let mut log = files::append(&self.log)?;
-        io::copy(&mut io::repeat(0).take(more), &mut log)?;
-        log.sync_data()?;
+        let mut file = files::append(&self.log)?;
+        io::copy(&mut io::repeat(0).take(more), &mut file)?;
+        file.sync_data()?;
         Ok(long + more < LOG_BYTES)
     }
 

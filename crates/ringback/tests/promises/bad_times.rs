@@ -8,7 +8,7 @@ use std::process::{Child, Command, Stdio};
 use ringback_host::wire::{Answer, Reply, Request, Until};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::mount::{MountFlags, UnmountFlags, mount, mount_remount, unmount};
-use rustix::process::{Pid, Resource, Rlimit, Signal, getrlimit, kill_process, prlimit};
+use rustix::process::{Pid, Resource, Rlimit, getrlimit, prlimit};
 
 use crate::support::{HANG, MINE, World, about, finish, has_ended, id_of, machine, stranger, wire};
 
@@ -392,7 +392,7 @@ fn a_stop_of_tasks_whose_records_cannot_be_read_is_answered_and_takes_place() {
     let said = world.look(&["kill", "--grace", "1s", &held, &quick]);
     assert!(said.text().matches("LOST").count() == 2 && said.text().contains("no receipt says"), "{said:?}");
     machine::until("the stop took place", || !machine::is_alive(main));
-    kill_process(machine::pid_of(&tracer), Signal::INT).unwrap();
+    machine::interrupt(machine::pid_of(&tracer));
     tracer.wait().unwrap();
     for id in [&held, &quick] {
         assert_eq!(world.end(id)["state"], "lost");

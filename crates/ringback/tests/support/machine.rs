@@ -50,6 +50,12 @@ pub(crate) fn begin_stop(pid: Pid) {
     send(pid, Signal::STOP);
 }
 
+/// Asks a process to end as ctrl-C does.
+#[track_caller]
+pub(crate) fn interrupt(pid: Pid) {
+    send(pid, Signal::INT);
+}
+
 /// Lets a stopped process go on.
 #[track_caller]
 pub(crate) fn go_on(pid: Pid) {
