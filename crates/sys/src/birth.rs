@@ -14,13 +14,16 @@ static ARGUMENTS: AtomicPtr<*mut c_char> = AtomicPtr::new(null_mut());
 static COUNT: AtomicUsize = AtomicUsize::new(0);
 
 /// Run by the loader before the standard library repairs the descriptors (`DT_INIT_ARRAY`, gABI chapter 5).
-#[cfg(all(target_os = "linux", target_env = "gnu"))]
+#[cfg(all(target_os = "linux", target_env = "gnu", not(miri)))]
 // SAFETY: the section holds pointers to functions; glibc passes argc, argv and the environment, of which two are taken.
 #[unsafe(link_section = ".init_array")]
 #[used]
 static LOOK: extern "C" fn(c_int, *mut *mut c_char) = look;
 
-#[cfg_attr(not(all(target_os = "linux", target_env = "gnu")), expect(dead_code, reason = "other loaders pass nothing"))]
+#[cfg_attr(
+    not(all(target_os = "linux", target_env = "gnu", not(miri))),
+    expect(dead_code, reason = "other loaders pass nothing, and miri neither")
+)]
 extern "C" fn look(count: c_int, arguments: *mut *mut c_char) {
     ARGUMENTS.store(arguments, Ordering::Relaxed);
     COUNT.store(usize::try_from(count).unwrap_or(0), Ordering::Relaxed);
