@@ -14,8 +14,8 @@ use rustix::{
     fs::{Mode, OFlags},
     io::Errno,
     net::{
-        AddressFamily, SocketAddrUnix, SocketFlags, SocketType,
-        sockopt::{Timeout, set_socket_timeout},
+        AddressFamily, RecvFlags, SendFlags, SocketAddrUnix, SocketFlags, SocketType, recv, send,
+        sockopt::{Timeout, set_socket_timeout, socket_type},
     },
 };
 
@@ -138,6 +138,23 @@ impl Address {
     }
 }
 
+/// Whether this is a socket that carries bytes.
+pub fn is_stream(end: impl AsFd) -> bool {
+    socket_type(end).is_ok_and(|kind| kind == SocketType::STREAM)
+}
+
+/// Reads what is there, whatever the flags of the socket's description, which others may have as well; 0 at its end.
+pub fn receive_now(end: impl AsFd, buffer: &mut [u8]) -> io::Result<usize> {
+    Ok(recv(end, buffer, RecvFlags::DONTWAIT)?.0)
+}
+
+/// Writes what there is room for, whatever the flags of the socket's description, which others may have as well.
+///
+/// Of up to 4096 bytes a Unix socket takes all or none: it makes one buffer of them (`unix_stream_sendmsg`, `net/unix/af_unix.c`).
+pub fn send_now(end: impl AsFd, bytes: &[u8]) -> io::Result<usize> {
+    Ok(send(end, bytes, SendFlags::DONTWAIT | SendFlags::NOSIGNAL)?)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -226,5 +243,28 @@ mod tests {
         let (server, _) = listener.accept().unwrap();
         let peer = peer(&server).unwrap();
         assert!(peer.hold.is_none_or(|hold| hold.has_ended().unwrap_or(true)));
+    }
+
+    #[test]
+    fn nobody_is_kept_waiting_on_a_socket_that_waits() {
+        let (one, other) = UnixStream::pair().unwrap();
+        let mut buffer = [0; 8192];
+        assert!(is_stream(&one) && !is_stream(fs::File::open("/dev/null").unwrap()));
+        assert_eq!(receive_now(&one, &mut buffer).unwrap_err().kind(), io::ErrorKind::WouldBlock);
+        // All or nothing, until there is no room.
+        let mut sent = 0;
+        let full = loop {
+            match send_now(&other, &[7; 4096]) {
+                Ok(length) => sent += length,
+                Err(error) => break error,
+            }
+        };
+        assert_eq!((full.kind(), sent % 4096), (io::ErrorKind::WouldBlock, 0));
+        drop(other);
+        while sent > 0 {
+            sent -= receive_now(&one, &mut buffer).unwrap();
+        }
+        assert_eq!(receive_now(&one, &mut buffer).unwrap(), 0);
+        assert_eq!(send_now(&one, b"x").unwrap_err().kind(), io::ErrorKind::BrokenPipe);
     }
 }

@@ -1,42 +1,59 @@
 //! Calls that are answered on the thread that reads, before the general library has seen them: nobody can tell.
 
-use std::io::{BufRead as _, BufReader, Write as _};
+use std::fs::File;
+use std::io::{BufRead, BufReader, Read, Write};
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
-use std::process::{Child, ChildStdin, Stdio};
+use std::process::{Child, Stdio};
 
+use rustix::pty::{OpenptFlags, grantpt, ioctl_tiocgptpeer, openpt, unlockpt};
+use rustix::termios::{OptionalActions, tcgetattr, tcsetattr};
 use serde_json::{Value, json};
 
 use crate::agent::{Home, LIMIT, MODERN};
 
-/// A server, and its stdout as bytes.
+/// A server, and its stdin and stdout as bytes.
 struct Server {
     child: Child,
-    stdin: Option<ChildStdin>,
-    stdout: Box<dyn std::io::BufRead>,
+    stdin: Option<Box<dyn Write>>,
+    stdout: Box<dyn BufRead>,
 }
 
 impl Server {
     /// One that answers at once: both ways are pipes.
     fn at_once(home: &Home) -> Self {
-        Self::start(home, Stdio::piped(), None)
+        let mut child = home.command().arg("mcp").stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+        let (stdin, stdout) = (child.stdin.take().unwrap(), child.stdout.take().unwrap());
+        Self::open(child, Box::new(stdin), Box::new(stdout))
     }
 
-    /// One whose stdout is no pipe: all of its answers go through the general library.
+    /// One that does so over sockets, as clients that are programs of Node have them.
+    fn over_sockets(home: &Home) -> Self {
+        let [(stdin, theirs), (stdout, others)] = [UnixStream::pair().unwrap(), UnixStream::pair().unwrap()];
+        stdout.set_read_timeout(Some(LIMIT)).unwrap();
+        let ends = [theirs, others].map(OwnedFd::from).map(Stdio::from);
+        let [theirs, others] = ends;
+        let child = home.command().arg("mcp").stdin(theirs).stdout(others).spawn().unwrap();
+        Self::open(child, Box::new(stdin), Box::new(stdout))
+    }
+
+    /// One whose stdout is a terminal: all of its answers go through the general library.
     fn general(home: &Home) -> Self {
-        let (ours, theirs) = UnixStream::pair().unwrap();
-        ours.set_read_timeout(Some(LIMIT)).unwrap();
-        Self::start(home, OwnedFd::from(theirs).into(), Some(ours))
+        let flags = OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC;
+        let ours = openpt(flags).unwrap();
+        grantpt(&ours).unwrap();
+        unlockpt(&ours).unwrap();
+        let theirs = ioctl_tiocgptpeer(&ours, flags).unwrap();
+        let mut modes = tcgetattr(&theirs).unwrap();
+        modes.make_raw();
+        tcsetattr(&theirs, OptionalActions::Now, &modes).unwrap();
+        let mut child = home.command().arg("mcp").stdin(Stdio::piped()).stdout(theirs).spawn().unwrap();
+        let stdin = child.stdin.take().unwrap();
+        Self::open(child, Box::new(stdin), Box::new(File::from(ours)))
     }
 
-    fn start(home: &Home, stdout: Stdio, ours: Option<UnixStream>) -> Self {
-        let mut child = home.command().arg("mcp").stdin(Stdio::piped()).stdout(stdout).spawn().unwrap();
-        let stdin = child.stdin.take();
-        let stdout: Box<dyn std::io::BufRead> = match ours {
-            Some(ours) => Box::new(BufReader::new(ours)),
-            None => Box::new(BufReader::new(child.stdout.take().unwrap())),
-        };
-        let mut server = Self { child, stdin, stdout };
+    fn open(child: Child, stdin: Box<dyn Write>, stdout: Box<dyn Read>) -> Self {
+        let mut server = Self { child, stdin: Some(stdin), stdout: Box::new(BufReader::new(stdout)) };
         let hello =
             json!({"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "t", "version": "0"}});
         server.ask(&json!({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": hello}).to_string());
@@ -114,7 +131,7 @@ fn calls() -> Vec<String> {
     calls.push(call(&json!(i64::MIN), &params[0]));
     let rounded = r#"{"name":"run","arguments":{"command":"sleep 60","wait_ms":0,"binding":123456789012345678901}}"#;
     calls.push(format!(r#"{{"params":{rounded},"method":"tools/call","id":77,"jsonrpc":"2.0"}}"#));
-    // Last: where stdout is no pipe, a call that comes right behind an answer may list what that has shown.
+    // Last: where a thread writes to stdout, a call that comes right behind an answer may list what that has shown.
     calls.push(call(&json!(78), &run(&json!({"command": "kill -9 $$", "wait_ms": 30000}))));
     calls
 }
@@ -141,13 +158,20 @@ fn without_ids(answers: &[String]) -> Vec<String> {
 
 #[test]
 fn an_answer_at_once_is_the_same_to_the_byte() {
-    let (one, other) = (Home::new(), Home::new());
-    let (mut at_once, mut general) = (Server::at_once(&one), Server::general(&other));
+    let homes = [Home::new(), Home::new(), Home::new()];
     let calls = calls();
-    let ask = |server: &mut Server| calls.iter().map(|call| server.ask(call)).collect::<Vec<_>>();
-    let (left, right) = (ask(&mut at_once), ask(&mut general));
-    for ((left, right), call) in without_ids(&left).iter().zip(&without_ids(&right)).zip(&calls) {
-        assert_eq!(left, right, "{call:.300}");
+    // Whether the task of a key has started yet is not up to the way: it is asked for until it has.
+    let is_early = |answer: &str| answer.contains("was there already") && answer.contains("queued");
+    let ask = |mut server: Server| {
+        let mut answer =
+            |call: &String| std::iter::repeat_with(|| server.ask(call)).find(|answer| !is_early(answer)).unwrap();
+        calls.iter().map(&mut answer).collect::<Vec<_>>()
+    };
+    let left = ask(Server::at_once(&homes[0]));
+    for right in [ask(Server::over_sockets(&homes[1])), ask(Server::general(&homes[2]))] {
+        for ((left, right), call) in without_ids(&left).iter().zip(&without_ids(&right)).zip(&calls) {
+            assert_eq!(left, right, "{call:.300}");
+        }
     }
     assert!(left[0].contains("NOT started yet") && left[6].contains("cannot be the name of a session"), "{left:?}");
     assert!(left[21].contains("would be rounded") && left[22].contains("SIGKILL"), "{left:?}");
@@ -199,8 +223,12 @@ fn an_answer_at_once_lists_what_was_not_heard_and_never_what_was() {
 
 #[test]
 fn whoever_sends_many_calls_before_reading_an_answer_gets_every_one() {
-    let home = Home::new();
-    let mut server = Server::at_once(&home);
+    let homes = [Home::new(), Home::new()];
+    sends_many(Server::at_once(&homes[0]));
+    sends_many(Server::over_sockets(&homes[1]));
+}
+
+fn sends_many(mut server: Server) {
     // More than a pipe takes of their answers, and of one of another kind in between.
     let binding = "b".repeat(700);
     let calls = 120;
