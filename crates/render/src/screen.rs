@@ -142,7 +142,7 @@ pub(crate) struct Screen {
     fold: Fold,
     /// Whether we were told how large the terminal is, or a program addressed its rows by their numbers.
     has_rows: bool,
-    /// Whether the last sequence brought the cursor home.
+    /// Whether the cursor was addressed home, and neither went up nor was addressed since.
     is_home: bool,
     /// A final line that goes on in the next row.
     joined: String,

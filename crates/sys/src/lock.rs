@@ -3,7 +3,7 @@
 use std::{
     fs::{self, File},
     io,
-    os::unix::fs::MetadataExt as _,
+    os::{fd::OwnedFd, unix::fs::MetadataExt as _},
     path::Path,
     time::{Duration, Instant},
 };
@@ -40,9 +40,11 @@ pub fn exclusive(file: &File) -> io::Result<()> {
 /// There is no flock(2) that gives up: the file is watched for descriptors that are closed (inotify(7)), as those of a holder that ends
 /// are, and the lock is tried after each.
 pub fn exclusive_within(file: &File, path: &Path, patience: Duration) -> io::Result<bool> {
-    let closings = inotify::init(inotify::CreateFlags::CLOEXEC | inotify::CreateFlags::NONBLOCK)?;
-    let closes = inotify::WatchFlags::CLOSE_WRITE | inotify::WatchFlags::CLOSE_NOWRITE;
-    inotify::add_watch(&closings, path, closes)?;
+    if try_exclusive(file)? {
+        return Ok(true);
+    }
+    // Nothing where the machine has no watch to give: then the lock is only looked at again.
+    let closings = closings(path).ok();
     let until = Instant::now() + patience;
     while !try_exclusive(file)? {
         let left = until.saturating_duration_since(Instant::now());
@@ -51,14 +53,24 @@ pub fn exclusive_within(file: &File, path: &Path, patience: Duration) -> io::Res
         }
         // The kernel tells of a closing just before it gives the lock back.
         let pause = Timespec::try_from(left.min(LOOK_AGAIN)).map_err(|_| io::ErrorKind::InvalidInput)?;
-        match poll(&mut [PollFd::new(&closings, PollFlags::IN)], Some(&pause)) {
+        let mut rings: Vec<PollFd<'_>> = closings.iter().map(|rings| PollFd::new(rings, PollFlags::IN)).collect();
+        match poll(&mut rings, Some(&pause)) {
             Ok(_) | Err(rustix::io::Errno::INTR) => {}
             Err(error) => return Err(error.into()),
         }
-        // What it was about does not matter.
-        let _ = rustix::io::read(&closings, &mut [0_u8; 4096]);
+        if let Some(closings) = &closings {
+            // What it was about does not matter.
+            let _ = rustix::io::read(closings, &mut [0_u8; 4096]);
+        }
     }
     Ok(true)
+}
+
+/// Readable when a descriptor of this file was closed.
+fn closings(path: &Path) -> io::Result<OwnedFd> {
+    let closings = inotify::init(inotify::CreateFlags::CLOEXEC | inotify::CreateFlags::NONBLOCK)?;
+    inotify::add_watch(&closings, path, inotify::WatchFlags::CLOSE_WRITE | inotify::WatchFlags::CLOSE_NOWRITE)?;
+    Ok(closings)
 }
 
 /// Whether somebody holds the lock of this file.

@@ -197,10 +197,13 @@ pub(super) fn complete(dir: &Path, asked: &Asked) -> io::Result<()> {
         files::private_dir(&dir.join(TEMPORARY))?;
     }
     if let (Some(script), false) = (&asked.command.script, asked.command.cut) {
-        // A daemon that died here has left some of it, perhaps.
+        // A keeper that an earlier daemon launched may be about to have it read: a whole one stays. What else is there a daemon
+        // that died here has left, or somebody.
         let path = dir.join(SCRIPT);
-        unless_missing(fs::remove_file(&path))?;
-        files::create_new(&path)?.write_all(script)?;
+        if !files::read_regular(&path).is_ok_and(|there| there == **script) {
+            unless_missing(fs::remove_file(&path))?;
+            files::create_new(&path)?.write_all(script)?;
+        }
     }
     task_files::init_requests(dir)?;
     // Last: a record means that everything else is there. One that is there may be a keeper's already.

@@ -99,7 +99,7 @@ impl Daemon {
     }
 }
 
-/// Output and index, if both are small enough. A task that never wrote has neither.
+/// Output and index, if both are small enough. A task that never started has neither, one that wrote nothing no index.
 fn read_small(dir: &Path) -> Option<(Option<Vec<u8>>, Vec<u8>)> {
     let output = read(&dir.join(OUTPUT)).ok()?;
     let index = read(&dir.join(INDEX)).ok()?;

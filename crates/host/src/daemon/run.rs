@@ -33,7 +33,8 @@ const QUEUED_MAX: usize = 100_000;
 /// many reads none.
 const UNHEARD_MAX: u64 = 100_000;
 
-/// How much of a script stands in the store: enough to recognise it; the whole is in the task folder.
+/// How much of a script stands in the store. A longer one is in the task folder from the begin, one that fits is written there
+/// from the store when its task starts.
 const SCRIPT_KEPT_BYTES: usize = 4096;
 
 /// A task as it is wanted, read once into what is true of it.

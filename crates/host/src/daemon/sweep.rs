@@ -1,7 +1,8 @@
 //! Folders of tasks that are not: left behind by a daemon that died after it had made one and before it recorded the task,
 //! or after it had recorded that a task is removed and before it deleted its folder. They hold the environment of a command.
 //!
-//! So with cgroups of homes that are gone: nobody serves those again, and the next daemon that is beside them removes what is empty.
+//! So with cgroups of other homes in which nobody is, a day later either: as a rule those homes are gone, and nobody serves them again.
+//! One that is served again loses the kernel's word about a tree that was gone already.
 //!
 //! A new daemon looks through all task folders, a part at a time, beside its other work.
 
@@ -23,9 +24,9 @@ const PAUSE_MS: u64 = 5;
 const DELETES_MAX: usize = 16;
 /// When a folder is tried again that could not be deleted, milliseconds.
 const AGAIN_MS: u64 = 60_000;
-/// How long a cgroup of another home has to be empty, milliseconds: one that is to be used, or to be asked what happened in it, is
-/// for a moment. Nothing in it tells whether that home is there.
-const STRANGE_MS: u64 = 600_000;
+/// After how long a cgroup of another home that was empty is looked at again, milliseconds: one that is to be used, or to be asked
+/// what happened in it, is empty for a moment. Nothing in it tells whether that home is there.
+const STRANGE_MS: u64 = 86_400_000;
 
 /// What is still to be looked through.
 #[derive(Default)]

@@ -99,7 +99,7 @@ pub struct Asked {
 pub struct StoredCommand {
     /// Program and arguments, or the words of the shell.
     pub words: Vec<ByteBuf>,
-    /// The script's beginning (the whole is in the task folder), if it is one.
+    /// The script, if it is one; with `cut` its beginning, and the whole is in the task folder.
     pub script: Option<ByteBuf>,
     /// Whether `script` is not the whole.
     pub cut: bool,

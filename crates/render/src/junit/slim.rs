@@ -6,7 +6,7 @@ use super::REPORT_BYTES_MAX;
 
 /// How much is left of one text; more than is looked at of any.
 const TEXT_BYTES_MAX: usize = 64 << 10;
-/// A blank, a newline or a semicolon that comes later is the end of no entity.
+/// Within so many bytes more every entity that is one has ended.
 const ENTITY_BYTES_MAX: usize = 4 << 10;
 const COMMENT: &[u8] = b"!--";
 const CDATA: &[u8] = b"![CDATA[";
@@ -89,7 +89,7 @@ impl<R: BufRead> Slim<R> {
     }
 }
 
-/// The begin of a text is passed on, up to where no entity can be cut.
+/// The begin of a text is passed on, up to where neither a character nor an entity is cut.
 fn some_of(text: &mut usize, count: usize, bytes: &[u8]) -> (usize, bool) {
     let most = TEXT_BYTES_MAX + ENTITY_BYTES_MAX;
     if *text >= most {
@@ -97,9 +97,15 @@ fn some_of(text: &mut usize, count: usize, bytes: &[u8]) -> (usize, bool) {
     }
     let is_begin = *text < TEXT_BYTES_MAX;
     let count = count.min(if is_begin { TEXT_BYTES_MAX } else { most } - *text);
-    let end = bytes[..count].iter().position(|byte| matches!(byte, b' ' | b'\n' | b';')).filter(|_| !is_begin);
+    // Before what stands neither within a character nor within an entity.
+    let is_within = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'#' | b';' | 0x80..=0xbf);
+    let end = bytes[..count].iter().position(|byte| !is_within(*byte)).filter(|_| !is_begin);
     *text = end.map_or(*text + count, |_| most);
-    (end.map_or(count, |end| end + 1), true)
+    match end {
+        // Nothing to pass on: what is here is the first that is left out.
+        Some(0) => (count, false),
+        _ => (end.unwrap_or(count), true),
+    }
 }
 
 impl<R: BufRead> BufRead for Slim<R> {
@@ -159,8 +165,8 @@ mod tests {
     /// A text of more than is left, and what is left of it.
     fn long(words: &str) -> (String, String) {
         let long = words.repeat(200_000 / words.len());
-        let end = long[TEXT_BYTES_MAX..].find([' ', ';']).unwrap();
-        (long.clone(), long[..=TEXT_BYTES_MAX + end].to_owned())
+        let end = long[TEXT_BYTES_MAX..].find(|byte: char| !byte.is_ascii_alphanumeric() && byte != ';').unwrap();
+        (long.clone(), long[..TEXT_BYTES_MAX + end].to_owned())
     }
 
     #[test]
@@ -177,12 +183,15 @@ mod tests {
     }
 
     #[test]
-    fn no_entity_is_cut() {
-        for before in 0..5 {
-            let report =
-                format!("<testsuite><system-out>{}{}</system-out></testsuite>", "-".repeat(before), long("&amp;").0);
-            let (found, error) = super::super::read(Slim::new(report.as_bytes()));
-            assert!(error.is_none() && found.notes.is_empty(), "{before}: {error:?}");
+    fn neither_an_entity_nor_a_character_is_cut() {
+        for words in ["&amp;", "\u{6f22}", "&#x6f22;\u{6f22}\u{1f600}", "x"] {
+            for (before, (begin, end)) in (0..5).flat_map(|before| [(before, ("", "")), (before, ("<![CDATA[", "]]>"))])
+            {
+                let text = format!("{}{}", "-".repeat(before), words.repeat(300_000 / words.len()));
+                let report = format!("<testsuite><system-out>{begin}{text}{end}</system-out></testsuite>");
+                let (found, error) = super::super::read(Slim::new(report.as_bytes()));
+                assert!(error.is_none() && found.notes.is_empty(), "{before} {words}: {error:?}");
+            }
         }
     }
 

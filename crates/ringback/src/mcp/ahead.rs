@@ -28,50 +28,52 @@ pub(super) enum Begun {
 }
 
 /// A call that was begun, for this session.
-pub(super) struct Started {
+pub(super) struct BegunCall {
     pub(super) session: String,
     pub(super) begun: Result<Begun, Failure>,
 }
 
-/// The same, on its way with the call through the general library, to be taken once.
+/// The same, carried with the call through the general library, to be taken once; the bell is quiet meanwhile.
 #[derive(Clone)]
-pub(super) struct OnItsWay(Arc<Mutex<Option<Started>>>);
+pub(super) struct Carried(Arc<Mutex<Option<Load>>>);
 
-impl OnItsWay {
-    pub(super) fn take(&self) -> Option<Started> {
+type Load = (BegunCall, Option<Attention>);
+
+impl Carried {
+    pub(super) fn take(&self) -> Option<Load> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 }
 
 /// An answer that was there at once.
-pub(super) struct AtOnce {
+pub(super) struct Ready {
     answer: Box<Answer>,
     session: String,
     attention: Option<Attention>,
 }
 
 /// Begins a call of this speaker, if it is of that kind. An answer that is there at once is given; what is left goes with the call.
-pub(super) fn begin(server: &Server, call: &mut CallToolRequest, speaker: &Speaker) -> Option<AtOnce> {
+pub(super) fn begin(server: &Server, call: &mut CallToolRequest, speaker: &Speaker) -> Option<Ready> {
     if !TOOLS.contains(&call.params.name.as_ref()) {
         return None;
     }
     let attention = server.attend(speaker);
     let rounded = call.extensions.get::<Rounded>().cloned();
-    let Started { session, begun } = server.begin(call.params.clone(), rounded, speaker);
+    let BegunCall { session, begun } = server.begin(call.params.clone(), rounded, speaker);
     match begun {
-        Ok(Begun::Done(answer)) => Some(AtOnce { answer, session, attention }),
+        Ok(Begun::Done(answer)) => Some(Ready { answer, session, attention }),
         begun => {
-            hand_on(call, Started { session, begun });
+            hand_on(call, BegunCall { session, begun }, attention);
             None
         }
     }
 }
 
-fn hand_on(call: &mut CallToolRequest, started: Started) {
-    call.extensions.insert(OnItsWay(Arc::new(Mutex::new(Some(started)))));
+fn hand_on(call: &mut CallToolRequest, begun: BegunCall, attention: Option<Attention>) {
+    call.extensions.insert(Carried(Arc::new(Mutex::new(Some((begun, attention))))));
 }
 
-impl AtOnce {
+impl Ready {
     /// The message, as an older client gets it.
     pub(super) fn message(&self, request: RequestId) -> TxJsonRpcMessage<RoleServer> {
         let mut result = self.answer.result();
@@ -87,7 +89,7 @@ impl AtOnce {
 
     /// It could not be written at once, and goes the general way.
     pub(super) fn hand_on(self, call: &mut CallToolRequest) {
-        let Self { answer, session, attention: _ } = self;
-        hand_on(call, Started { session, begun: Ok(Begun::Done(answer)) });
+        let Self { answer, session, attention } = self;
+        hand_on(call, BegunCall { session, begun: Ok(Begun::Done(answer)) }, attention);
     }
 }

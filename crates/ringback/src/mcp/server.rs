@@ -17,7 +17,7 @@ use rmcp::{RoleServer, ServerHandler};
 use serde_json::Value;
 
 use super::WAITS_MAX;
-use super::ahead::{self, Begun, Started};
+use super::ahead::{Begun, BegunCall, Carried};
 use super::alive;
 use super::answer::Answer;
 use super::args::{Args, wrong};
@@ -120,12 +120,17 @@ impl Server {
     }
 
     /// Begins a call: on the thread that reads, as far as that goes without waiting.
-    pub(super) fn begin(&self, request: CallToolRequestParams, rounded: Option<Rounded>, speaker: &Speaker) -> Started {
+    pub(super) fn begin(
+        &self,
+        request: CallToolRequestParams,
+        rounded: Option<Rounded>,
+        speaker: &Speaker,
+    ) -> BegunCall {
         let mut session = speaker.session.clone();
         let job = read(request, rounded, speaker, &mut session);
         self.reach.link.asks_again(&session);
         let begun = job.and_then(|job| self.ask(job, &session));
-        Started { session, begun }
+        BegunCall { session, begun }
     }
 
     fn ask(&self, Job { limit, work }: Job, session: &str) -> Result<Begun, Failure> {
@@ -149,7 +154,7 @@ impl Server {
     }
 
     /// Does what is left of a call, on a thread of its own.
-    async fn finish(&self, Started { session, begun }: Started, speaker: &Speaker, awaited: &Awaited) -> Answer {
+    async fn finish(&self, BegunCall { session, begun }: BegunCall, speaker: &Speaker, awaited: &Awaited) -> Answer {
         let done = match begun {
             Ok(Begun::Done(answer)) => return *answer,
             Ok(Begun::Left(limit, call)) => {
@@ -265,12 +270,14 @@ impl ServerHandler for Server {
         context: RequestContext<RoleServer>,
     ) -> Result<CallToolResponse, ErrorData> {
         let speaker = Speaker::of(&context);
-        let attention = self.attend(&speaker);
         let (awaited, rounded) = (Awaited::default(), rounded(&context));
-        let started = context.extensions.get::<ahead::OnItsWay>().and_then(ahead::OnItsWay::take);
+        let (begun, attention) = match context.extensions.get::<Carried>().and_then(Carried::take) {
+            Some((begun, attention)) => (Some(begun), attention),
+            None => (None, self.attend(&speaker)),
+        };
         let performed = async {
-            match started {
-                Some(started) => self.finish(started, &speaker, &awaited).await,
+            match begun {
+                Some(begun) => self.finish(begun, &speaker, &awaited).await,
                 None => self.perform(request, rounded, &speaker, &awaited).await,
             }
         };

@@ -314,9 +314,12 @@ impl Index {
         self.last = None;
         let file = match &mut self.file {
             Some(file) => file,
-            missing => missing.insert(sink::open(INDEX, file::flag::EXCL)?),
+            missing => {
+                let made = missing.insert(sink::open(INDEX, file::flag::EXCL)?);
+                crash!("keeper.after-index-made");
+                made
+            }
         };
-        crash!("keeper.after-index-made");
         if file::write_at(file, &entry.encode(), self.length)? != ENTRY_BYTES {
             return Err(Errno::ENOSPC);
         }

@@ -40,7 +40,7 @@ impl Output {
         let place = |offset: u64| usize::try_from(offset.saturating_sub(at)).unwrap_or(bytes.len()).min(bytes.len());
         let zero = |gap: &Gap| {
             let (from, to) = (place(gap.from), place(gap.to));
-            bytes[from..to].iter().position(|byte| *byte == 0).map(|zero| from + zero)
+            bytes.get(from..to)?.iter().position(|byte| *byte == 0).map(|zero| from + zero)
         };
         Ok(self.gaps.iter().find_map(zero).unwrap_or(bytes.len()))
     }
