@@ -31,6 +31,8 @@ core::arch::global_asm!(
     "jmp _start",
     ".balign 16",
     "2:",
+    // One that was compiled anew is another text.
+    concat!("# ", env!("RINGBACK_FRONT_SUM")),
     concat!(".incbin \"", env!("OUT_DIR"), "/ringback-front\""),
     ".text",
 );

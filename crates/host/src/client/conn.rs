@@ -15,7 +15,7 @@ const FIRST_BYTES: usize = 8 << 10;
 /// How an exchange ended without an answer.
 #[derive(Debug)]
 pub(super) enum Broken {
-    /// The request did not reach the daemon whole, so it was not carried out.
+    /// The daemon has not read the whole request, so it was not carried out.
     BeforeSent,
     /// The daemon had the request and may have carried it out.
     AfterSent,
@@ -83,6 +83,9 @@ impl Conn {
                 Ok(0) => return Err(Broken::AfterSent),
                 Ok(length) => return Ok(length),
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                // The kernel says so where bytes of ours were not read, or the connection was never accepted
+                // (`unix_release_sock`, `net/unix/af_unix.c`); whoever read all of them and left is at the end of the file.
+                Err(error) if error.kind() == io::ErrorKind::ConnectionReset => return Err(Broken::BeforeSent),
                 Err(error) if is_gone(&error) => return Err(Broken::AfterSent),
                 Err(error) => return Err(broken(error)),
             }
@@ -153,11 +156,24 @@ mod tests {
 
     #[test]
     fn a_daemon_that_leaves_is_told_from_one_that_never_got_the_request() {
-        let (ours, theirs) = UnixStream::pair().unwrap();
-        let mut conn = Conn::new(ours);
+        for is_read in [false, true] {
+            let (ours, mut theirs) = UnixStream::pair().unwrap();
+            let mut conn = Conn::new(ours);
+            conn.send(&Caller::default(), &Request::Status).unwrap();
+            let mut request = [0; 4096];
+            let length = if is_read { theirs.read(&mut request).unwrap() } else { 0 };
+            assert!(length < request.len());
+            drop(theirs);
+            let broken = conn.receive().unwrap_err();
+            assert!(if is_read { matches!(broken, Broken::AfterSent) } else { matches!(broken, Broken::BeforeSent) });
+        }
+        // One that never accepted the connection.
+        let dir = tempfile::tempdir().unwrap();
+        let listener = std::os::unix::net::UnixListener::bind(dir.path().join("s")).unwrap();
+        let mut conn = Conn::new(UnixStream::connect(dir.path().join("s")).unwrap());
         conn.send(&Caller::default(), &Request::Status).unwrap();
-        drop(theirs);
-        assert!(matches!(conn.receive(), Err(Broken::AfterSent)));
+        drop(listener);
+        assert!(matches!(conn.receive(), Err(Broken::BeforeSent)));
         assert!(matches!(conn.send(&Caller::default(), &Request::Status), Err(Broken::BeforeSent)));
     }
 }

@@ -157,9 +157,9 @@ impl Client {
             Ok(answer) => self.judge(answer),
             Err(Broken::Error(error)) => Err(error),
             Err(Broken::Silent) => Err(self.silent()?),
-            Err(Broken::BeforeSent | Broken::AfterSent) => {
+            Err(broken @ (Broken::BeforeSent | Broken::AfterSent)) => {
                 let Some(asked) = &self.asked else { return Err(ClientError::Unexpected) };
-                match asked_once(&asked.request) {
+                match asked_once(&asked.request).filter(|_| matches!(broken, Broken::AfterSent)) {
                     // It has done that.
                     _ if matches!(asked.request, Request::Stop) => Ok(Some(Reply::Done)),
                     Some(_) if !leaves_traces(&asked.request) && self.has_lost_home() => Err(self.home_moved()),

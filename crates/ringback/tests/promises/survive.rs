@@ -204,6 +204,27 @@ fn a_daemon_waits_for_what_the_last_one_was_starting_when_it_was_killed() {
 }
 
 #[test]
+fn a_run_right_after_the_daemon_was_killed_is_done_once() {
+    let world = World::new();
+    world.sh("true");
+    let ids: Vec<String> = (0..60)
+        .map(|at| {
+            // Killed, and not yet gone: its socket still takes connections, and nobody will read what comes.
+            if let Some(daemon) = world.daemon() {
+                machine::begin_kill(daemon);
+            }
+            let starts = format!("echo start >> {}", world.work(format!("starts.{at}")).display());
+            // By the front, and by the main program.
+            if at % 2 == 0 { world.run(&["-c", &starts]) } else { world.run(&["-e", "A=b", "-c", &starts]) }
+        })
+        .collect();
+    for (at, id) in ids.iter().enumerate() {
+        assert_eq!(world.end(id)["state"], "exited");
+        assert_eq!(std::fs::read_to_string(world.work(format!("starts.{at}"))).unwrap(), "start\n");
+    }
+}
+
+#[test]
 fn the_log_is_made_long_while_nobody_waits_and_only_where_that_shortens_a_commit() {
     let on_disk = || {
         let dir = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();

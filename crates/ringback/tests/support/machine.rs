@@ -37,6 +37,12 @@ pub(crate) fn kill(pid: Pid) {
     assert!(ended(&process, HANG), "{pid:?} outlived SIGKILL");
 }
 
+/// Kills a process that may be there for a while yet.
+#[track_caller]
+pub(crate) fn begin_kill(pid: Pid) {
+    send(pid, Signal::KILL);
+}
+
 /// Stops a process, and waits until it stands.
 #[track_caller]
 pub(crate) fn stop(pid: Pid) {

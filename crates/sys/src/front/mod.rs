@@ -10,7 +10,7 @@ mod stack;
 mod words;
 
 use crate::raw::caller::{self, Follow, Kind};
-use crate::raw::{Fd, poll, process, socket};
+use crate::raw::{Errno, Fd, poll, process, socket};
 use call::{Answer, Facts};
 use stack::Stack;
 use words::Wish;
@@ -134,7 +134,12 @@ fn answer<'a>(connection: &Fd, buffer: &'a mut [u8]) -> Option<Answer<'a>> {
     if poll::wait(&mut slots, Some(ANSWER_MS)) != Ok(1) {
         return None;
     }
-    Answer::read(socket::peek(connection, buffer).ok()?)
+    match socket::peek(connection, buffer) {
+        Ok(bytes) => Answer::read(bytes),
+        // The kernel says so, and only once, where the daemon left before it had read everything: so it has not done it.
+        Err(Errno::ECONNRESET) => Some(Answer::OldWay),
+        Err(_) => None,
+    }
 }
 
 /// Writes the answer; an error is how much of stdout was written. A stderr that is gone is no reason to fail.

@@ -27,5 +27,7 @@ impl Errno {
     pub(crate) const ENOSPC: Self = Self(28);
     pub(crate) const ENOSYS: Self = Self(38);
     pub(crate) const EOPNOTSUPP: Self = Self(95);
+    #[cfg(any(front, all(test, target_arch = "x86_64")))]
+    pub(crate) const ECONNRESET: Self = Self(104);
     pub(crate) const EDQUOT: Self = Self(122);
 }
