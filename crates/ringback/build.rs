@@ -37,6 +37,10 @@ fn main() {
         println!("cargo:rustc-link-arg-bins=-L{}", out.join("static").display());
         println!("cargo:rustc-link-arg-bins=-static");
         println!("cargo:rustc-link-arg-bins=-no-pie");
+        if env::var("PROFILE").is_ok_and(|profile| profile == "release") {
+            // A sixth of a megabyte by which an unwinder finds its way; a release program aborts and has no names to show.
+            println!("cargo:rustc-link-arg-bins=-Wl,--no-eh-frame-hdr");
+        }
         if target.starts_with("x86_64-") {
             // Before the C library: `entry.rs` of ringback-sys.
             println!("cargo:rustc-link-arg-bins=-Wl,-e,ringback_start");
