@@ -15,7 +15,7 @@ use rustix::{
     io::Errno,
     net::{
         AddressFamily, RecvFlags, SendFlags, SocketAddrUnix, SocketFlags, SocketType, recv, send,
-        sockopt::{Timeout, set_socket_timeout, socket_type},
+        sockopt::{Timeout, set_socket_timeout, socket_domain, socket_type},
     },
 };
 
@@ -138,9 +138,10 @@ impl Address {
     }
 }
 
-/// Whether this is a socket that carries bytes.
+/// Whether this is a Unix socket that carries bytes; one of a network may take a part of what it is given ([`send_now`]).
 pub fn is_stream(end: impl AsFd) -> bool {
-    socket_type(end).is_ok_and(|kind| kind == SocketType::STREAM)
+    socket_type(end.as_fd()).is_ok_and(|kind| kind == SocketType::STREAM)
+        && socket_domain(end).is_ok_and(|domain| domain == AddressFamily::UNIX)
 }
 
 /// Reads what is there, whatever the flags of the socket's description, which others may have as well; 0 at its end.
@@ -249,7 +250,8 @@ mod tests {
     fn nobody_is_kept_waiting_on_a_socket_that_waits() {
         let (one, other) = UnixStream::pair().unwrap();
         let mut buffer = [0; 8192];
-        assert!(is_stream(&one) && !is_stream(fs::File::open("/dev/null").unwrap()));
+        let network = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        assert!(is_stream(&one) && !is_stream(network) && !is_stream(fs::File::open("/dev/null").unwrap()));
         assert_eq!(receive_now(&one, &mut buffer).unwrap_err().kind(), io::ErrorKind::WouldBlock);
         // All or nothing, until there is no room.
         let mut sent = 0;
