@@ -90,6 +90,13 @@ impl Row {
         Self { name: name.into(), unit, ours, floor: None, peers: Vec::new(), target, made_of: "", next: "" }
     }
 
+    /// The row above, in a home whose commits are not synced.
+    pub(crate) fn unsynced(ours: Samples, floor: Samples) -> Self {
+        Self::new("the same with `durability = \"process\"`", "ms", ours, Target::Shown)
+            .over(floor)
+            .because("no sync: what is killed loses nothing, a power cut takes the last of it.", "")
+    }
+
     pub(crate) fn over(mut self, floor: Samples) -> Self {
         self.floor = Some(floor);
         self

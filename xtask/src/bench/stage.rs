@@ -39,6 +39,13 @@ impl Stage {
         Ok(Lodging { stage: self, dir })
     }
 
+    /// The same, for what is killed and not for a power cut: as the peers, which sync nothing.
+    pub(crate) fn unsynced_home(&self) -> Done<Lodging<'_>> {
+        let home = self.home()?;
+        home.configure("durability = \"process\"\n")?;
+        Ok(home)
+    }
+
     /// A folder of its own.
     pub(crate) fn folder(&self) -> Done<TempDir> {
         Ok(tempfile::Builder::new().prefix("folder-").tempdir_in(&self.dir)?)

@@ -17,12 +17,22 @@ pub(crate) struct House {
 impl House {
     /// Reads the workspace that this test belongs to.
     pub(crate) fn open() -> Self {
-        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().unwrap();
+        let root = root();
         let mut files = Vec::new();
         gather(&root, &root, &mut files);
         files.sort_by(|a, b| a.path.cmp(&b.path));
         Self { files }
     }
+}
+
+/// The names in the root of the workspace.
+pub(crate) fn entries() -> Vec<String> {
+    let names = fs::read_dir(root()).unwrap().map(|entry| entry.unwrap().file_name().to_string_lossy().into_owned());
+    names.collect()
+}
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().unwrap()
 }
 
 fn gather(root: &Path, dir: &Path, files: &mut Vec<File>) {

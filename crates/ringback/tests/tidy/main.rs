@@ -25,6 +25,35 @@ fn the_house_is_read_whole() {
     assert!(house.files.iter().all(|file| !file.path.starts_with("target/")));
 }
 
+/// What lies in the root for all to see; anything else was left there by a run.
+const ENTRIES: [&str; 18] = [
+    "ARCHITECTURE.md",
+    "CHANGELOG.md",
+    "CONTRIBUTING.md",
+    "Cargo.lock",
+    "Cargo.toml",
+    "LICENSE-APACHE",
+    "LICENSE-MIT",
+    "README.md",
+    "clippy.toml",
+    "crates",
+    "deny.toml",
+    "docs",
+    "fuzz",
+    "plugin",
+    "rustfmt.toml",
+    "target",
+    "test",
+    "xtask",
+];
+
+#[test]
+fn nothing_lies_about() {
+    let is_ours = |name: &String| name.starts_with('.') || ENTRIES.contains(&name.as_str());
+    let strangers: Vec<String> = house::entries().into_iter().filter(|name| !is_ours(name)).collect();
+    assert_eq!(strangers, [""; 0]);
+}
+
 #[test]
 fn every_test_that_a_page_names_is_there() {
     let house = house::House::open();

@@ -16,15 +16,8 @@ const BY_LIBRARY: usize = 5_000;
 /// One program start a task, for ringback and for the peers.
 pub(super) fn by_cli(stage: &Stage, _: &Options) -> Done<Vec<Row>> {
     let mut bare = floors()?;
-    let home = stage.home()?;
-    time(&mut home.ringback(["run", "-q", "--", "true"]))?;
-    let begun = Instant::now();
-    for _ in 0..BY_CLI {
-        time(&mut home.ringback(["run", "-q", "--", "true"]))?;
-    }
-    until_ended(&home)?;
-    let ours = per_task(begun, BY_CLI);
-    drop(home);
+    let ours = all_by_cli(&stage.home()?)?;
+    let unsynced = all_by_cli(&stage.unsynced_home()?)?;
     let mut others = Vec::new();
     for peer in peers::start_all(stage)? {
         let begun = Instant::now();
@@ -37,30 +30,48 @@ pub(super) fn by_cli(stage: &Stage, _: &Options) -> Done<Vec<Row>> {
     }
     bare.push(floors()?.median());
     let row = Row::new("1,000 × `true` by the command line, per task", "ms", ours, Target::Ratio(1.9));
-    Ok(vec![row.over(bare).beside(others).because(
+    let row = row.over(bare.clone()).beside(others).because(
         "on two processors the next submission shares them with the last task's command, keeper and ending: a submission's \
          cost and 0.4 ms of an ending (the wait status, the record, one transaction with its notice).",
         "what shortens a submission by the command line; endings are already written in the transaction of the next one.",
-    )])
+    );
+    Ok(vec![row, Row::unsynced(unsynced, bare)])
+}
+
+/// Submits all of them here, one after the other, and waits until they have ended.
+fn all_by_cli(home: &Lodging<'_>) -> Done<Samples> {
+    time(&mut home.ringback(["run", "-q", "--", "true"]))?;
+    let begun = Instant::now();
+    for _ in 0..BY_CLI {
+        time(&mut home.ringback(["run", "-q", "--", "true"]))?;
+    }
+    until_ended(home)?;
+    Ok(per_task(begun, BY_CLI))
 }
 
 /// One connection for all.
 pub(super) fn by_library(stage: &Stage, _: &Options) -> Done<Vec<Row>> {
     let bare = floors()?;
-    let home = stage.home()?;
-    let mut client = home.client()?;
-    let begun = Instant::now();
-    let ids = (0..BY_LIBRARY).map(|_| submit(&mut client, &["true"])).collect::<Done<Vec<_>>>()?;
-    await_ends(&mut client, &ids)?;
-    let ours = per_task(begun, BY_LIBRARY);
-    let row = Row::new("5,000 × `true` by one client, per task", "ms", ours, Target::Ratio(1.3)).over(bare);
-    Ok(vec![row.because(
+    let ours = all_by_library(&stage.home()?)?;
+    let unsynced = all_by_library(&stage.unsynced_home()?)?;
+    let row = Row::new("5,000 × `true` by one client, per task", "ms", ours, Target::Ratio(1.3)).over(bare.clone());
+    let row = row.because(
         "3.1 ms of processor time a task, a third each for the command, its keeper and the daemon, spread thin: a process, seven \
          inodes, a cgroup and 12 pages of the log; beside a commit for each submission, since one client asks for one after the other.",
         "fewer inodes a task, as an ext4 without a journal takes up to half a millisecond for each where many files were just \
          deleted: the link to the cgroup into the record, `requests` into `state`; and a request that asks for many tasks at once, \
          which would share their commit.",
-    )])
+    );
+    Ok(vec![row, Row::unsynced(unsynced, bare)])
+}
+
+/// The same over one connection.
+fn all_by_library(home: &Lodging<'_>) -> Done<Samples> {
+    let mut client = home.client()?;
+    let begun = Instant::now();
+    let ids = (0..BY_LIBRARY).map(|_| submit(&mut client, &["true"])).collect::<Done<Vec<_>>>()?;
+    await_ends(&mut client, &ids)?;
+    Ok(per_task(begun, BY_LIBRARY))
 }
 
 /// Waits until nothing of the session runs.

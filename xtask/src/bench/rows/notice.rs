@@ -10,7 +10,7 @@ use ringback_host::wire::{Reply, Request};
 use super::super::Options;
 use super::super::measure::{Row, Samples, Target, monotonic, time};
 use super::super::peers::{self, Peer};
-use super::super::stage::{Stage, submit};
+use super::super::stage::{Lodging, Stage, submit};
 use crate::Done;
 
 const WAITER: &str = "the same path as a notice's, and then the line that is printed (no output is read for it), and a second question: what \
@@ -30,37 +30,57 @@ pub(super) fn measure(stage: &Stage, options: &Options) -> Done<Vec<Row>> {
     let file = folder.path().join("stamp");
     let path = file.to_string_lossy().into_owned();
     let argv = [xtask.as_str(), "stamp", SLEEP, path.as_str()];
-    let home = stage.home()?;
-    let mut client = home.client()?;
-    let (mut bare, mut waiter, mut inbox) = (Samples::default(), Samples::default(), Samples::default());
+    let homes = [stage.home()?, stage.unsynced_home()?];
+    let mut bare = Samples::default();
+    let mut told = [Told::default(), Told::default()];
     for _ in 0..rounds {
         time(Command::new(&xtask).args(&argv[1..]))?;
         bare.push(since(&file)?);
-        let id = submit(&mut client, &argv)?;
-        time(&mut home.ringback(["wait", &id]))?;
-        waiter.push(since(&file)?);
-        take_all(&mut client)?;
-        submit(&mut client, &argv)?;
-        let Reply::Notices { .. } = client.call(Request::Inbox { after: None, wait_ms: Some(30_000), limit: 10 })?
-        else {
-            return Err("no notices".into());
-        };
-        inbox.push(since(&file)?);
-        take_all(&mut client)?;
+        for (home, told) in homes.iter().zip(&mut told) {
+            told.once(home, &argv, &file)?;
+        }
     }
+    let [Told { waiter, inbox }, unsynced] = told;
     let others = beside(&peers::start_all(stage)?, &argv, &file, rounds)?;
     Ok(vec![
         Row::new("end → `wait` of the command line returns", "ms", waiter, Target::Ratio(2.0))
             .over(bare.clone())
             .beside(others)
             .because(WAITER, NEXT_WAITER),
-        Row::new("end → notice in the inbox, durable", "ms", inbox, Target::Ratio(2.5)).over(bare).because(
+        Row::unsynced(unsynced.waiter, bare.clone()),
+        Row::new("end → notice in the inbox, durable", "ms", inbox, Target::Ratio(2.5)).over(bare.clone()).because(
             "the keeper's two records of the end and its hint to the daemon (30 system calls), one transaction with outcome and notice \
              (9 pages, one fdatasync, which is most of it), and the answer: three wake-ups where the bare wait has one. The daemon is \
              awake by then: it watches the main process, too.",
             "fewer pages: five of the nine are indices and the count of what is kept.",
         ),
+        Row::unsynced(unsynced.inbox, bare),
     ])
+}
+
+/// What was seen in one home.
+#[derive(Default)]
+struct Told {
+    waiter: Samples,
+    inbox: Samples,
+}
+
+impl Told {
+    /// One ending for a `wait`, and one for the inbox.
+    fn once(&mut self, home: &Lodging<'_>, argv: &[&str], file: &Path) -> Done {
+        let mut client = home.client()?;
+        let id = submit(&mut client, argv)?;
+        time(&mut home.ringback(["wait", &id]))?;
+        self.waiter.push(since(file)?);
+        take_all(&mut client)?;
+        submit(&mut client, argv)?;
+        let Reply::Notices { .. } = client.call(Request::Inbox { after: None, wait_ms: Some(30_000), limit: 10 })?
+        else {
+            return Err("no notices".into());
+        };
+        self.inbox.push(since(file)?);
+        take_all(&mut client)
+    }
 }
 
 fn beside(peers: &[Peer], argv: &[&str], file: &Path, rounds: usize) -> Done<Vec<(String, Samples)>> {
