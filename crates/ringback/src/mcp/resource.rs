@@ -153,7 +153,7 @@ fn contents(task: &TaskObject, address: &Address) -> Result<ResourceContents, Fa
         Part::Output => Want::Digest,
         Part::Page(offset) => Want::From(offset),
     };
-    let window = window::read(task, &want, None, window::BYTES)?;
+    let window = window::read(task, &want, window::Ages::default(), None, window::BYTES)?;
     let next = Address { id: task.id.clone(), part: Part::Page(window.cursor) }.text();
     let mut text = window.text;
     if window.more {

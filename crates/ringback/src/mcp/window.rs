@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 use std::fmt::Write as _;
 use std::io;
+use std::ops::Range;
 use std::time::Duration;
 
 use jiff::Timestamp;
@@ -22,6 +23,10 @@ pub(super) const BYTES_MAX: usize = 32_000;
 
 /// Most lines that are shown around one.
 const CONTEXT_MAX: usize = 1000;
+/// How far before a page is looked for a match whose lines around go on in it: more than any page shows of whole lines.
+const LOOK_BACK_BYTES: u64 = 4 << 20;
+/// How far is mostly enough.
+const NEAR_BYTES: u64 = 64 << 10;
 
 /// Which piece.
 #[derive(Debug)]
@@ -53,38 +58,74 @@ pub(super) struct Window {
     pub(super) more: bool,
 }
 
-/// Reads a piece of a task's output.
-pub(super) fn read(task: &TaskObject, want: &Want, only: Option<Stream>, budget: usize) -> io::Result<Window> {
+/// When what is read came: so long ago at most, and so long ago at least.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Ages {
+    pub(super) since: Option<Duration>,
+    pub(super) until: Option<Duration>,
+}
+
+/// Reads a piece of a task's output. Of what came between two times lines are read on from an offset, or found by a pattern.
+pub(super) fn read(
+    task: &TaskObject,
+    want: &Want,
+    ages: Ages,
+    only: Option<Stream>,
+    budget: usize,
+) -> io::Result<Window> {
     let Some(mut output) = Output::open(task)? else { return Ok(Window::default()) };
-    let end = output.len()?;
+    let length = output.len()?;
+    let first = ages.since.map_or(Ok(0), |age| output.offset_at(ago(age)))?;
+    let end = ages.until.map_or(Ok(length), |age| output.offset_at(ago(age)))?.min(length);
+    let window = piece(task, &mut output, want, only, budget, first..end)?;
+    Ok(Window { end: length.max(window.end), ..window })
+}
+
+/// The time so long ago, in milliseconds.
+fn ago(age: Duration) -> u64 {
+    u64::try_from(Timestamp::now().as_millisecond()).unwrap_or(0).saturating_sub(millis(age))
+}
+
+fn piece(
+    task: &TaskObject,
+    output: &mut Output,
+    want: &Want,
+    only: Option<Stream>,
+    budget: usize,
+    range: Range<u64>,
+) -> io::Result<Window> {
+    let end = range.end;
+    let begin = |offset: u64| offset.max(range.start).min(end);
     match want {
         Want::Digest => digest(task, budget),
-        Want::From(offset) => collect(&mut output, (*offset).min(end), end, only, Collect::new(Pick::Whole, budget)),
+        Want::From(offset) => collect(output, begin(*offset), end, only, Collect::new(Pick::Whole, budget)),
         Want::Lines(from, to) => {
             let mut found = Collect::new(Pick::Lines(*from, *to), budget);
             let mut start = 0;
             if only.is_none() {
-                start = Marks::open(task, &output)?.offset_of(&mut output, *from)?.unwrap_or(end);
+                start = Marks::open(task, output)?.offset_of(output, *from)?.unwrap_or(end);
                 found.number = *from - 1;
             }
-            collect(&mut output, start, end, only, found)
+            collect(output, start, end, only, found)
         }
         Want::Screen => {
-            let picture = output::picture(task, &mut output, end)?;
+            let picture = output::picture(task, output, end)?;
             let mut found = Collect::new(Pick::All, budget);
             let rows = picture.rows.iter().map(|row| quote_line(row.as_bytes()));
             let shown = rows.take_while(|row| found.add(row)).count();
             Ok(Window { text: found.text, cursor: end, end, more: shown < picture.rows.len() })
         }
         Want::Grep(pattern, offset, context) => {
+            let (from, most) = (begin(*offset), (*context).min(CONTEXT_MAX));
             let mut found = Collect::new(Pick::Match(pattern.clone()), budget);
-            found.around.most = (*context).min(CONTEXT_MAX);
-            collect(&mut output, (*offset).min(end), end, only, found)
+            found.around = Around { most, after: still_after(output, pattern, from, only, most)?, ..Around::default() };
+            found.grows_at = (!task.has_ended()).then_some(end);
+            collect(output, from, end, only, found)
         }
         Want::Tail(count) => {
             let start = output.tail_start(*count, end)?;
             if end - start <= budget as u64 || only.is_some() {
-                return collect(&mut output, start, end, only, Collect::new(Pick::All, budget));
+                return collect(output, start, end, only, Collect::new(Pick::All, budget));
             }
             let tail = excerpt::tail(task, budget);
             Ok(Window { text: tail.text, cursor: tail.cursor, end, more: false })
@@ -92,14 +133,35 @@ pub(super) fn read(task: &TaskObject, want: &Want, only: Option<Stream>, budget:
     }
 }
 
-/// The same of what came since so long ago.
-pub(super) fn since(task: &TaskObject, want: &Want, age: Duration) -> io::Result<Want> {
-    let then = u64::try_from(Timestamp::now().as_millisecond()).unwrap_or(0).saturating_sub(millis(age));
-    let offset = Output::open(task)?.map_or(Ok(0), |mut output| output.offset_at(then))?;
-    Ok(match want {
-        Want::Grep(pattern, _, context) => Want::Grep(pattern.clone(), offset, *context),
-        _ => Want::From(offset),
-    })
+/// How many lines from this byte on stand beside a match before it: the end of what the page before this one began to show.
+fn still_after(
+    output: &mut Output,
+    pattern: &Regex,
+    from: u64,
+    only: Option<Stream>,
+    most: usize,
+) -> io::Result<usize> {
+    struct Before<'a>(&'a Regex, Around);
+    impl LineSink for Before<'_> {
+        fn line(&mut self, line: Line<'_>) -> io::Result<()> {
+            self.1.take(self.0.is_match(without_newline(line.bytes)), line.offset, String::new());
+            Ok(())
+        }
+        fn gap(&mut self, _gap: &Gap) -> io::Result<()> {
+            Ok(())
+        }
+    }
+    if most == 0 || from == 0 {
+        return Ok(0);
+    }
+    let near = from.saturating_sub(NEAR_BYTES);
+    let lines = output.read(near..from)?.split(|byte| *byte == b'\n').count();
+    let is_near = only.is_none() && lines > most + 1;
+    let start = if is_near { near } else { from.saturating_sub(LOOK_BACK_BYTES) };
+    let (mut lines, mut before) = (Lines::new(only), Before(pattern, Around { most, ..Around::default() }));
+    output.scan(start..from, only.is_some(), &mut |piece| lines.push(piece, &mut before))?;
+    lines.flush(&mut before)?;
+    Ok(before.1.after)
 }
 
 /// What a digest shows. The verdict stands in the answer already.
@@ -118,7 +180,14 @@ fn collect(output: &mut Output, from: u64, end: u64, only: Option<Stream>, mut f
         Err(_) if found.full => {}
         Err(error) => return Err(error),
     }
-    let cursor = if found.full { found.next } else { end };
+    let cursor = match found.full {
+        true => found.next,
+        // What may yet turn out to match, or to stand before a match, is looked at again.
+        false if found.grows_at.is_some() => {
+            found.around.before.front().map(|before| before.0).or(found.held).unwrap_or(end)
+        }
+        false => end,
+    };
     Ok(Window { text: found.text, cursor, end, more: found.full && cursor < end })
 }
 
@@ -150,11 +219,16 @@ struct Collect {
     number: u64,
     next: u64,
     full: bool,
+    /// Where the task may write on: a line that ends there may be no whole one.
+    grows_at: Option<u64>,
+    /// Where such a line begins, if it does not match so far.
+    held: Option<u64>,
 }
 
 impl Collect {
     fn new(pick: Pick, budget: usize) -> Self {
-        Self { pick, around: Around::default(), budget, text: String::new(), number: 0, next: 0, full: false }
+        let (text, around) = (String::new(), Around::default());
+        Self { pick, around, budget, text, number: 0, next: 0, full: false, grows_at: None, held: None }
     }
 
     /// Ends the scan; the caller sees that it is `full` and takes it for no error.
@@ -186,10 +260,10 @@ impl Around {
             self.after -= 1;
             return Some(shown);
         }
-        if self.before.len() == self.most {
+        self.before.push_back((offset, shown));
+        if self.before.len() > self.most {
             self.before.pop_front();
         }
-        self.before.push_back((offset, shown));
         None
     }
 }
@@ -197,7 +271,7 @@ impl Around {
 impl LineSink for Collect {
     fn line(&mut self, line: Line<'_>) -> io::Result<()> {
         self.number += 1;
-        let bytes = line.bytes.strip_suffix(b"\n").unwrap_or(line.bytes);
+        let bytes = without_newline(line.bytes);
         let after = line.offset + line.bytes.len() as u64;
         let shown = match &self.pick {
             Pick::All => quote_line(bytes),
@@ -224,6 +298,10 @@ impl LineSink for Collect {
             }
             Pick::Match(pattern) => {
                 let is_match = pattern.is_match(bytes);
+                if !is_match && self.grows_at == Some(after) && !line.bytes.ends_with(b"\n") {
+                    self.held = Some(line.offset);
+                    return Ok(());
+                }
                 if !is_match && self.around.most == 0 {
                     return Ok(());
                 }
@@ -252,10 +330,19 @@ impl LineSink for Collect {
         let mut shown = String::new();
         // Writing to a string does not fail.
         let _infallible = write!(shown, "[bytes {}-{} were not kept: {}]", gap.from, gap.to - 1, gap.why);
-        self.add(&shown);
+        // Lines before and after it do not stand beside each other.
+        self.around = Around { most: self.around.most, ..Around::default() };
+        self.next = gap.from;
+        if !self.add(&shown) {
+            return self.stop();
+        }
         self.next = gap.to;
         Ok(())
     }
+}
+
+fn without_newline(line: &[u8]) -> &[u8] {
+    line.strip_suffix(b"\n").unwrap_or(line)
 }
 
 /// The last place at or before `at` that does not cut a UTF-8 character.
@@ -283,14 +370,14 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("output");
         std::fs::write(&path, bytes).unwrap();
-        let mut task = TaskObject::default();
+        let mut task = TaskObject { state: "exited".to_owned(), ..TaskObject::default() };
         task.output.path = path.to_str().unwrap().to_owned();
         task.output.index_path = dir.path().join("output.idx").to_str().unwrap().to_owned();
         Sample { _dir: dir, task }
     }
 
     fn check(bytes: &[u8], want: &Want, budget: usize) -> (String, u64, bool) {
-        let window = read(&sample(bytes).task, want, None, budget).unwrap();
+        let window = read(&sample(bytes).task, want, Ages::default(), None, budget).unwrap();
         (window.text, window.cursor, window.more)
     }
 
@@ -300,7 +387,7 @@ mod tests {
         let sample = sample(text.as_bytes());
         let (mut at, mut seen) = (0, String::new());
         loop {
-            let page = read(&sample.task, &Want::From(at), None, 33).unwrap();
+            let page = read(&sample.task, &Want::From(at), Ages::default(), None, 33).unwrap();
             assert!(page.text.len() < 40);
             seen.push_str(page.text.trim_start_matches("| "));
             at = page.cursor;
@@ -324,6 +411,47 @@ mod tests {
         let around = |budget| check(text, &Want::Grep(Regex::new("three").unwrap(), 0, 1), budget);
         assert_eq!(around(100), ("4| two\n8| three\n14| four".into(), 19, false));
         assert_eq!(around(16), ("4| two\n8| three".into(), 14, true));
+    }
+
+    #[test]
+    fn pages_around_matches_are_what_one_page_is() {
+        let text: String = (0..200).fold(String::new(), |all, n| all + &format!("line {n}\n"));
+        let sample = sample(text.as_bytes());
+        for (pattern, context) in [("7$", 3), ("1[05]$", 2), ("line 19[0-9]", 1), ("9", 0), ("0", 40)] {
+            let want = |from| Want::Grep(Regex::new(pattern).unwrap(), from, context);
+            let page = |from, budget| read(&sample.task, &want(from), Ages::default(), None, budget).unwrap();
+            let whole = page(0, 100_000);
+            for budget in [1, 20, 50, 333] {
+                let (mut at, mut seen) = (0, Vec::new());
+                loop {
+                    let part = page(at, budget);
+                    seen.extend(part.text.lines().map(str::to_owned));
+                    at = part.cursor;
+                    if !part.more {
+                        break;
+                    }
+                }
+                assert_eq!(seen.join("\n"), whole.text, "{pattern} {context} {budget}");
+            }
+        }
+    }
+
+    #[test]
+    fn what_may_yet_match_or_stand_before_a_match_is_looked_at_again() {
+        let mut sample = sample(b"a\nb\nc\nerr");
+        sample.task.state = "running".to_owned();
+        let grep = |sample: &Sample, from, context| {
+            let want = Want::Grep(Regex::new("error|^a").unwrap(), from, context);
+            let window = read(&sample.task, &want, Ages::default(), None, 100).unwrap();
+            (window.text, window.cursor)
+        };
+        assert_eq!(grep(&sample, 0, 0), ("0| a".into(), 6));
+        assert_eq!(grep(&sample, 0, 1), ("0| a\n2| b".into(), 4));
+        std::fs::write(&sample.task.output.path, b"a\nb\nc\nerror\nd\n").unwrap();
+        assert_eq!(grep(&sample, 6, 0), ("6| error".into(), 14));
+        assert_eq!(grep(&sample, 4, 1), ("4| c\n6| error\n12| d".into(), 14));
+        sample.task.state = "exited".to_owned();
+        assert_eq!(grep(&sample, 4, 1), ("4| c\n6| error\n12| d".into(), 14));
     }
 
     #[test]

@@ -145,9 +145,15 @@ fn output_is_read_by_digest_offset_lines_tail_and_grep() {
     assert_eq!(around.fields["tail"], "2684| 699\n2688| 700\n2692| 701");
     let nothing = agent.call("output", json!({"id": id, "since": "0s"}));
     assert_eq!(nothing.fields["cursor"], nothing.fields["bytes"], "{nothing:?}");
+    let so_far = agent.call("output", json!({"id": id, "grep": "^700$", "until": "0s"}));
+    assert_eq!(so_far.fields["tail"], "2688| 700");
+    let later = agent.call("output", json!({"id": id, "until": "1h"}));
+    assert!(later.fields["cursor"] == 0 && later.fields["eof"] == false, "{later:?}");
+    assert!(later.fields["next"].as_str().unwrap().contains("came later"), "{later:?}");
     for (wrong, word) in [
         (json!({"id": id, "context": 1}), "with `grep`"),
-        (json!({"id": id, "tail": 1, "since": "1m"}), "`since` alone"),
+        (json!({"id": id, "lines": "1:2", "until": "1m"}), "alone"),
+        (json!({"id": id, "tail": 1, "since": "1m"}), "alone"),
     ] {
         let said = agent.call("output", wrong);
         assert!(said.is_error && said.text.contains(word), "{said:?}");

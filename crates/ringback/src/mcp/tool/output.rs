@@ -1,7 +1,5 @@
 //! `output`: what a task has printed, by default as a digest.
 
-use std::time::Duration;
-
 use ringback_host::client::output::Stream;
 use ringback_host::wire::TaskObject;
 use ringback_render::digest::BUDGET_BYTES;
@@ -10,7 +8,7 @@ use super::super::answer::Answer;
 use super::super::args::{Args, wrong};
 use super::super::link::Line;
 use super::super::speaker::Speaker;
-use super::super::window::{self, Want, Window};
+use super::super::window::{self, Ages, Want, Window};
 use super::{Job, Work, pattern};
 use crate::explain::Failure;
 
@@ -23,22 +21,23 @@ pub(super) fn read(mut args: Args, speaker: &Speaker) -> Result<Job, Failure> {
         "stderr" => Some(Stream::Stderr),
         _ => None,
     };
-    let is_begun = stream.is_some() || args.has("since");
+    let is_begun = stream.is_some() || args.has("since") || args.has("until");
     let want = if args.flag("screen")? { Want::Screen } else { want(&mut args, is_begun)? };
     let usual = if matches!(want, Want::Digest) { BUDGET_BYTES } else { window::BYTES };
     let budget = most.unwrap_or(usual).clamp(1, window::BYTES_MAX);
-    let since = since(&mut args, &want)?;
-    let work = move |line: &mut Line| perform(line, &id, &want, since, stream, budget);
+    let ages = ages(&mut args, &want)?;
+    let work = move |line: &mut Line| perform(line, &id, &want, ages, stream, budget);
     Ok(Job { limit: speaker.limit(), work: Work::call(work) })
 }
 
-/// How long ago what is read came at most.
-fn since(args: &mut Args, want: &Want) -> Result<Option<Duration>, Failure> {
-    let since = args.span("since")?;
+/// When what is read came.
+fn ages(args: &mut Args, want: &Want) -> Result<Ages, Failure> {
+    let ages = Ages { since: args.span("since")?, until: args.span("until")? };
     match want {
-        Want::From(0) | Want::Grep(_, 0, _) => Ok(since),
-        _ if since.is_none() => Ok(None),
-        _ => Err(args.missing("`since` alone, or with `grep`", "{\"id\":\"ID\",\"since\":\"5m\"}")),
+        Want::From(0) | Want::Grep(_, 0, _) => Ok(ages),
+        Want::From(_) | Want::Grep(..) if ages.since.is_none() => Ok(ages),
+        _ if ages.since.is_none() && ages.until.is_none() => Ok(ages),
+        _ => Err(args.missing("`since` and `until` alone, or with `grep`", "{\"id\":\"ID\",\"since\":\"5m\"}")),
     }
 }
 
@@ -82,34 +81,42 @@ fn perform(
     line: &mut Line,
     id: &str,
     want: &Want,
-    since: Option<Duration>,
+    ages: Ages,
     stream: Option<Stream>,
     budget: usize,
 ) -> Result<Answer, Failure> {
     let task = line.show(id)?;
-    let begun = since.map(|age| window::since(&task, want, age)).transpose()?;
-    let want = begun.as_ref().unwrap_or(want);
     if matches!(want, Want::Screen) && task.pty.is_none() {
         let hint = format!("output {{\"id\":\"{id}\",\"tail\":50}} shows what it has written last");
         return Err(Failure::new("no_terminal", format!("{} has no terminal", task.id), Some(hint)));
     }
-    let Window { text, cursor, end, more } = window::read(&task, want, stream, budget)?;
-    let mut answer = Answer::of_output(&task, text, next(&task, want, cursor, more));
+    let window = window::read(&task, want, ages, stream, budget)?;
+    let is_until = ages.until.is_some();
+    let next = next(&task, want, &window, is_until);
+    let Window { text, cursor, end, more } = window;
+    let mut answer = Answer::of_output(&task, text, next);
     answer.field("cursor", cursor);
     answer.field("bytes", end);
     if let Want::From(_) | Want::Grep(..) = want {
         // At the end of a running task's output there is only nothing more so far.
-        answer.field("eof", !more && task.has_ended());
+        answer.field("eof", !more && task.has_ended() && (cursor >= end || !is_until));
     }
     Ok(answer.complete(line, std::slice::from_ref(&task)))
 }
 
-fn next(task: &TaskObject, want: &Want, cursor: u64, more: bool) -> String {
-    match (more, task.has_ended()) {
+fn next(task: &TaskObject, want: &Want, window: &Window, is_until: bool) -> String {
+    let read_on = |also: &str| format!("output {{\"id\":\"{}\",\"offset\":{}}}{also} reads on", task.id, window.cursor);
+    let same = match (want, is_until) {
+        (Want::Grep(..), true) => " with the same grep and until",
+        (Want::Grep(..), false) => " with the same grep",
+        (_, true) => " with the same until",
+        (_, false) => "",
+    };
+    match (window.more, task.has_ended()) {
         (true, _) if matches!(want, Want::Screen) => "more `max_bytes` show the rest of the screen".to_owned(),
-        (true, _) => {
-            let also = if let Want::Grep(..) = want { " with the same grep" } else { "" };
-            format!("output {{\"id\":\"{}\",\"offset\":{cursor}}}{also} reads on", task.id)
+        (true, _) => read_on(same),
+        (false, _) if is_until && window.cursor < window.end => {
+            format!("{}; there is more, which came later", read_on(""))
         }
         (false, false) => format!("wait {{\"ids\":[\"{}\"]}} blocks until it ends", task.id),
         (false, true) => "nothing; this is all".to_owned(),

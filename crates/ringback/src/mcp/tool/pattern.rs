@@ -72,7 +72,8 @@ fn wait_for(line: &mut Line, id: &str, mut search: Search) -> Result<Answer, Fai
 fn tell(line: &mut Line, task: &TaskObject, found: Found) -> Result<Answer, Failure> {
     match found {
         Found::Match(hit) => {
-            let verdict = format!("MATCHED at bytes {}-{} of {}", hit.start, hit.end, task.id);
+            let verdict =
+                format!("MATCHED at bytes {}-{} of {}", hit.start, hit.end.saturating_sub(1).max(hit.start), task.id);
             let mut answer =
                 Answer::plain(verdict, format!("output {{\"id\":\"{}\",\"offset\":{}}} reads on", task.id, hit.end));
             answer.set_tail(quote_line(&hit.line));
