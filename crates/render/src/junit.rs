@@ -88,6 +88,10 @@ pub fn read(report: impl BufRead) -> Report {
             Err(error) => break Some(malformed(&error)),
         }
     };
+    match error {
+        Some(_) => state.cut(),
+        None => state.compare(),
+    }
     if let Some(counts) = state.found.counts.first_mut() {
         counts.is_partial = error.is_some();
     }
@@ -104,6 +108,9 @@ struct State {
     /// The text of the failure that is being read.
     failure: Option<String>,
     message: String,
+    /// How many failed by the totals of the elements at this depth.
+    said_bad: u64,
+    said_at: Option<u32>,
 }
 
 impl State {
@@ -111,10 +118,10 @@ impl State {
         match event {
             Event::Start(tag) => {
                 self.depth += 1;
-                self.open(tag)?;
+                self.open(tag, self.depth)?;
             }
             Event::Empty(tag) => {
-                self.open(tag)?;
+                self.open(tag, self.depth + 1)?;
                 self.close(tag.name().as_ref());
             }
             Event::End(tag) => {
@@ -123,7 +130,7 @@ impl State {
             }
             Event::Text(text) => self.text(text),
             Event::CData(text) => self.text(text),
-            Event::GeneralRef(name) => self.text(entity(name)),
+            Event::GeneralRef(name) => self.text(entity(name).encode_utf8(&mut [0; 4])),
             _ => {}
         }
         Ok(())
@@ -137,9 +144,36 @@ impl State {
         }
     }
 
-    fn open(&mut self, tag: &BytesStart<'_>) -> Result<(), ReportError> {
+    /// What the report ends in the middle of has failed, if that was said before.
+    fn cut(&mut self) {
+        if self.test.as_ref().is_some_and(Test::is_bad) {
+            self.explain();
+            self.close("testcase");
+        }
+    }
+
+    /// A total over the tests that are listed is no lie of ours: a suite may fail before its first test.
+    fn compare(&mut self) {
+        let listed: u64 = self.found.counts.iter().map(|counts| counts.failed + counts.errored).sum();
+        if self.said_bad > listed {
+            let said = self.said_bad;
+            self.found
+                .note(None, &format!("a total in a {SOURCE} report says {said} failed, and {listed} are listed there"));
+        }
+    }
+
+    fn open(&mut self, tag: &BytesStart<'_>, depth: u32) -> Result<(), ReportError> {
         match tag.name().as_ref() {
-            "testsuites" | "testsuite" => self.is_junit = true,
+            "testsuites" | "testsuite" => {
+                self.is_junit = true;
+                let total = [attribute(tag, "failures")?, attribute(tag, "errors")?];
+                let total: Vec<u64> =
+                    total.into_iter().flatten().filter_map(|count| count.trim().parse().ok()).collect();
+                // The outermost elements that have totals have them of all.
+                if !total.is_empty() && *self.said_at.get_or_insert(depth) == depth {
+                    self.said_bad = total.into_iter().fold(self.said_bad, u64::saturating_add);
+                }
+            }
             "testcase" => self.test = Some(test(tag)?),
             name @ ("failure" | "error" | "skipped") => {
                 if let Some(case) = &mut self.test {
@@ -230,16 +264,22 @@ fn attribute(tag: &BytesStart<'_>, name: &str) -> Result<Option<String>, ReportE
     }
 }
 
-fn entity(name: &str) -> &'static str {
-    match name {
-        "lt" => "<",
-        "gt" => ">",
-        "amp" => "&",
-        "quot" => "\"",
-        "apos" => "'",
-        "#10" | "#xA" => "\n",
-        _ => "\u{fffd}",
-    }
+/// What an entity stands for. Tests write most of what is not a letter as its number.
+fn entity(name: &str) -> char {
+    let code = |digits: &str, radix| u32::from_str_radix(digits, radix).ok().and_then(char::from_u32);
+    let known = match name {
+        "lt" => Some('<'),
+        "gt" => Some('>'),
+        "amp" => Some('&'),
+        "quot" => Some('"'),
+        "apos" => Some('\''),
+        _ => match (name.strip_prefix("#x"), name.strip_prefix('#')) {
+            (Some(digits), _) => code(digits, 16),
+            (_, Some(digits)) => code(digits, 10),
+            _ => None,
+        },
+    };
+    known.unwrap_or('\u{fffd}')
 }
 
 /// A reader that refuses to go on when a piece or the whole becomes too large.
@@ -315,6 +355,9 @@ more</error></testcase>
     fn a_hostile_report_is_refused_with_a_word() {
         let bomb = r#"<!DOCTYPE x [<!ENTITY a "aaaa"><!ENTITY b "&a;&a;">]><testsuite/>"#;
         assert_eq!(check(bomb).1.unwrap(), "declares a document type, which is refused");
+        let cut = "<testsuite><testcase name='a'><failure message='no'>at src/a.rs:3";
+        assert_eq!(check(cut).0, "0/1/0/0\na -:0 no");
+        assert_eq!(check("<testsuite><testcase name='b'><failure message='n").0, "");
         let cut = r#"<testsuites><testsuite><testcase name="a"/><testcase na"#;
         let (seen, error) = check(cut);
         assert_eq!(seen, "1/0/0/0");
@@ -323,6 +366,46 @@ more</error></testcase>
         assert_eq!(check("<html></html>").1.unwrap(), "is no JUnit report");
         assert_eq!(check("").1.unwrap(), "is no JUnit report");
         assert!(check("<testsuite><testcase name='&evil;'/></testsuite>").1.is_some());
+    }
+
+    #[test]
+    fn a_total_of_more_failures_than_are_listed_is_said() {
+        let notes = |xml: &str| read(xml.as_bytes()).0.notes.into_iter().map(|note| note.text).collect::<Vec<_>>();
+        let word = "a total in a JUnit report says 2 failed, and 1 are listed there";
+        let bad = "<testcase name='a'><failure/></testcase>";
+        for totals in
+            ["<testsuites failures='1' errors='1'><testsuite failures='9'>", "<testsuites><testsuite failures='2'>"]
+        {
+            assert_eq!(notes(&format!("{totals}{bad}</testsuite></testsuites>")), [word], "{totals}");
+        }
+        let suites = "<testsuites><testsuite errors='1'/><testsuite failures='1'><testsuite failures='1'>";
+        assert_eq!(notes(&format!("{suites}{bad}</testsuite></testsuite></testsuites>")), [word]);
+        let report = read(format!("{suites}</testsuite></testsuite></testsuites>").as_bytes());
+        let file = crate::kept::ReportFile { path: "junit.xml".to_owned(), written_ms: 0, report };
+        let kept = crate::kept::decode(&crate::kept::encode(&[file])).unwrap();
+        assert_eq!(kept[0].report.0.notes.len(), 1);
+        assert!(
+            notes(&format!("<testsuites failures='1'><testsuite failures='x'>{bad}</testsuite></testsuites>"))
+                .is_empty()
+        );
+    }
+
+    #[test]
+    fn characters_that_are_written_as_numbers_are_those() {
+        let text = "got &#34;&#x9;&#233;&#x1F600;&lt;&#39; not &nosuch;";
+        let (seen, error) =
+            check(&format!("<testsuite><testcase name='a'><failure>{text}</failure></testcase></testsuite>"));
+        assert_eq!((seen.as_str(), error), ("0/1/0/0\na -:0 got \"\té\u{1f600}<' not \u{fffd}", None));
+    }
+
+    #[test]
+    fn what_stands_behind_a_huge_comment_or_attribute_is_read() {
+        let much = "x&amp;- ".repeat(2 << 20);
+        let bad = "<testcase name='late'><failure message='no'/></testcase>";
+        let report = format!("<testsuite><!--{much}--><testcase name='a' log='{much}' b=\"{much}\"/>{bad}</testsuite>");
+        let (found, error) = read(Slim::new(report.as_bytes()));
+        assert!(error.is_none(), "{error:?}");
+        assert_eq!((found.counts[0].passed, found.counts[0].failed), (Some(1), 1));
     }
 
     #[test]

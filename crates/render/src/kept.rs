@@ -47,6 +47,9 @@ struct KeptReport {
     skipped: u64,
     tests: Vec<KeptTest>,
     tests_left_out: u64,
+    /// What else was said of it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    notes: Vec<String>,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -115,6 +118,7 @@ impl KeptReport {
             skipped: counts.skipped,
             tests: found.tests.iter().map(KeptTest::of).collect(),
             tests_left_out: found.tests_left_out,
+            notes: found.notes.iter().map(|note| shorten(&note.text, PATH_BYTES_MAX)).collect(),
         }
     }
 
@@ -129,6 +133,7 @@ impl KeptReport {
             found.test(test.test());
         }
         found.tests_left_out += self.tests_left_out;
+        self.notes.iter().for_each(|text| found.note(None, text));
         let error = self.error.map(ReportError::Said);
         ReportFile { path: self.path, written_ms: self.written_ms, report: (found, error) }
     }

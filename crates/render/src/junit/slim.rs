@@ -1,4 +1,5 @@
-//! Leaves out what nobody reads of a report: a test may have written a hundred megabytes, and all of it is in there.
+//! Leaves out what nobody reads of a report: a test may have written a hundred megabytes, and all of it is in there, as a
+//! text, in an attribute, or in a comment.
 
 use std::io::{self, BufRead, Read};
 
@@ -11,7 +12,7 @@ const ENTITY_BYTES_MAX: usize = 4 << 10;
 const COMMENT: &[u8] = b"!--";
 const CDATA: &[u8] = b"![CDATA[";
 
-/// A report of which each text is cut after its begin, so that the rest of it costs next to nothing.
+/// A report of which each text, value and comment is cut after its begin, so that the rest of it costs next to nothing.
 pub struct Slim<R> {
     inner: R,
     within: Within,
@@ -60,22 +61,25 @@ impl<R: BufRead> Slim<R> {
                 *within = Within::Tag(None);
                 return (0, true);
             }
+            Within::Tag(Some(quote)) if first != quote => {
+                return some_of(text, memchr::memchr(quote, bytes).unwrap_or(bytes.len()), bytes);
+            }
             Within::Tag(quote) => {
                 *within = match (quote, first) {
                     (None, b'>') => Within::Text,
                     (None, b'"' | b'\'') => Within::Tag(Some(first)),
-                    (Some(quote), _) if quote == first => Within::Tag(None),
-                    _ => Within::Tag(quote),
+                    _ => Within::Tag(None),
                 };
                 *text = 0;
             }
-            Within::Comment(dashes) => {
-                *within = match first {
-                    b'-' => Within::Comment(dashes + 1),
-                    b'>' if dashes >= 2 => Within::Text,
-                    _ => Within::Comment(0),
-                };
-            }
+            Within::Comment(dashes) => match first {
+                b'-' => *within = Within::Comment(dashes + 1),
+                b'>' if dashes >= 2 => (*within, *text) = (Within::Text, 0),
+                _ => {
+                    *within = Within::Comment(0);
+                    return some_of(text, memchr::memchr(b'-', bytes).unwrap_or(bytes.len()), bytes);
+                }
+            },
             Within::Cdata(brackets) => match first {
                 b']' => *within = Within::Cdata(brackets + 1),
                 b'>' if brackets >= 2 => (*within, *text) = (Within::Text, 0),
@@ -176,8 +180,10 @@ mod tests {
         }
         let (text, left) = long("x> ]] - ' ");
         check(&format!("<a><b>{text}</b>{text}</a>"), &format!("<a><b>{left}</b>{left}</a>"));
-        let attribute = format!("<a b=\"{text}\" c='{}'/><!--{text}-->", text.replace('\'', "\""));
-        check(&attribute, &attribute);
+        let attributes = |text: &str| format!("<a b=\"{text}\" c='{}'/>", text.replace('\'', "\""));
+        check(&attributes(&text), &attributes(&left));
+        let (text, left) = long("x> ]] ' ");
+        check(&format!("<!--{text}-->"), &format!("<!--{left}-->"));
         let (text, left) = long("<x> - ' >");
         check(&format!("<a><![CDATA[{text}]]]><b/></a>"), &format!("<a><![CDATA[{left}]]]><b/></a>"));
     }
