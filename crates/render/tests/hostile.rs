@@ -30,6 +30,42 @@ fn failed() -> Verdict<'static> {
 }
 
 #[test]
+fn an_output_that_cannot_be_seen_is_not_passed_over() {
+    let digest = |bytes: &[u8]| {
+        let mut digester = Digester::new(DigestOptions::default());
+        digester.push(bytes);
+        digester
+            .finish(&Verdict {
+                words: "FAILED exit 1",
+                id: "abc",
+                has_ended: true,
+                exit_code: Some(1),
+                ..Verdict::default()
+            })
+            .text
+    };
+    assert!(digest(&[0; 9]).ends_with("\nnote: nothing of the output can be seen: it is control characters\n"));
+    for byte in [0, 0x1b] {
+        let text = digest(&vec![byte; 1 << 20]);
+        assert!(text.ends_with("\n[L1–L1 left out: ringback logs abc --lines 1:1]\n"), "{text}");
+    }
+    assert!(digest(b"\n").ends_with("\n|\n"));
+}
+
+#[test]
+fn however_small_a_digest_is_it_names_what_is_missing() {
+    for budget in 128..400 {
+        let mut digester = Digester::new(DigestOptions { budget, ..DigestOptions::default() });
+        digester.push(b"a line\n".repeat(30).as_slice());
+        digester.gap(210, 99_000, "output_limit");
+        digester.push(b"a line\n".repeat(300).as_slice());
+        let verdict = Verdict { words: "FAILED exit 1 after 3m12s", id: "abc", command: "make", ..Verdict::default() };
+        let text = digester.finish(&verdict).text;
+        assert!(text.len() <= budget && text.contains("\nmissing: bytes 210–98999"), "{budget}: {text}");
+    }
+}
+
+#[test]
 fn an_endless_line_ends_with_how_much_more_it_had() {
     let long = "x".repeat(300_000);
     let text = rendered(format!("before\n{long}\nafter\n").as_bytes());

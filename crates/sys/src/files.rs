@@ -229,7 +229,20 @@ fn require_type(fd: impl AsFd, wanted: FileType) -> io::Result<()> {
         FileType::Directory => io::ErrorKind::NotADirectory,
         _ => io::ErrorKind::InvalidData,
     };
-    Err(io::Error::new(kind, format!("it is a {found:?}, not a {wanted:?}")))
+    Err(io::Error::new(kind, format!("it is {}, not {}", word(found), word(wanted))))
+}
+
+/// What it is, in a word.
+pub(crate) fn word(kind: FileType) -> &'static str {
+    match kind {
+        FileType::RegularFile => "a plain file",
+        FileType::Directory => "a folder",
+        FileType::Symlink => "a symbolic link",
+        FileType::Fifo => "a FIFO",
+        FileType::Socket => "a socket",
+        FileType::CharacterDevice | FileType::BlockDevice => "a device",
+        FileType::Unknown => "nothing known",
+    }
 }
 
 fn require_own(fd: impl AsFd, wanted: FileType) -> io::Result<()> {

@@ -167,7 +167,10 @@ fn facts(fd: impl AsFd) -> io::Result<Facts> {
 fn require_regular(fd: impl AsFd) -> io::Result<()> {
     match FileType::from_raw_mode(rustix::fs::fstat(fd)?.st_mode) {
         FileType::RegularFile => Ok(()),
-        other => Err(io::Error::new(io::ErrorKind::InvalidData, format!("it is a {other:?}, not a file"))),
+        other => Err(io::Error::new(
+            io::ErrorKind::InvalidData,
+            format!("it is {}, not a plain file", crate::files::word(other)),
+        )),
     }
 }
 

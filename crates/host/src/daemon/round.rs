@@ -263,7 +263,9 @@ impl Daemon {
         let session = live.row.session.clone();
         let mut text = notice_text(live, outcome, &facts, &dir);
         text += &unsearched
-            .map(|(from, to)| format!("\nbytes {from}-{to} came too fast to be searched for what was watched"))
+            .map(|(from, to)| {
+                format!("\nbytes {from}-{} came too fast to be searched for what was watched", to.saturating_sub(1))
+            })
             .unwrap_or_default();
         let started = facts.started_ms.is_some();
         live.row.facts = Some(facts.clone());

@@ -127,7 +127,7 @@ fn progress(row: &Row, dir: &Path, delta: Span, silence_ms: u64, far: &str) -> (
     };
     let left = left_out.map(|Span { from, to }| {
         let limit = to - from;
-        format!("\nbytes {from}-{to} left out: ringback logs {} --offset {from} --limit {limit}", row.id)
+        format!("\nbytes {from}-{} left out: ringback logs {} --offset {from} --limit {limit}", to - 1, row.id)
     });
     let text = format!(
         "STILL RUNNING, not finished{far} · {new} · silent {}{}{}{quoted}",

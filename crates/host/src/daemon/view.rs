@@ -53,6 +53,7 @@ pub(super) fn task(row: &Row, dir: &Path, record: Option<&Record>, detail: Detai
         output: OutputObject {
             path: shown(&dir.join(OUTPUT)),
             index_path: shown(&dir.join(INDEX)),
+            max_bytes: asked.output_max,
             policy: OutputPolicy::parse(&asked.output_policy).unwrap_or_default().word().to_owned(),
             ..OutputObject::default()
         },

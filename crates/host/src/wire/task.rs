@@ -234,6 +234,8 @@ pub struct OutputObject {
     pub lines: Option<u64>,
     /// `[from, to, why]` of bytes that are not there.
     pub gaps: Vec<(u64, u64, String)>,
+    /// Its cap on disk; 0 from a daemon that does not say it.
+    pub max_bytes: u64,
     /// What happens when it reaches its cap: `head-tail`, `kill` or `stop-recording`.
     pub policy: String,
     /// Whether no more can come.

@@ -22,6 +22,12 @@ const TAIL_LINE_BYTES: usize = 400;
 const LINE_BYTES_MIN: usize = 40;
 /// What the line that names left-out lines may take.
 const MARK_BYTES: usize = 90;
+/// The same without the call that shows them, up to a hundred million lines.
+const SHORT_MARK_BYTES: usize = 36;
+/// A range of bytes that are missing, without the reason.
+const SHORT_GAP_BYTES: usize = 42;
+/// What the verdict has in any case.
+const VERDICT_BYTES: usize = 100;
 
 /// What is known.
 pub(super) struct Facts<'a> {
@@ -44,9 +50,17 @@ pub(super) struct Composed {
 
 pub(super) fn compose(facts: &Facts<'_>, edges: &Edges, budget: usize) -> Composed {
     let mut page = Page { text: String::new(), limit: budget };
+    // However little room there is: that the output is not there is said.
+    let mark = if facts.bytes > 0 { SHORT_MARK_BYTES } else { 0 };
+    let gap = if facts.gaps.is_empty() { 0 } else { SHORT_GAP_BYTES };
+    page.limit = budget.saturating_sub(mark + gap).max(budget.min(VERDICT_BYTES));
     page.add(&facts.verdict.line(facts.bytes, facts.lines, facts.calls, page.line_room()));
     // What was found must not push out the output itself: its end is what people look at first.
-    page.limit = page.text.len() + budget.saturating_sub(page.text.len()).saturating_mul(6) / 10;
+    page.limit = budget;
+    page.limit = page.text.len() + page.room().min(gap.max(page.room() * 6 / 10));
+    gaps(&mut page, facts.gaps);
+    let room = budget.saturating_sub(page.text.len());
+    page.limit = page.text.len() + (room.saturating_mul(6) / 10).min(room.saturating_sub(mark));
     if let (Some((percent, source)), false) = (edges.progress, facts.verdict.has_ended) {
         page.add(&format!("progress {percent}% ({source})"));
     }
@@ -88,11 +102,16 @@ impl Page {
     }
 }
 
+fn gaps(page: &mut Page, gaps: &[(u64, u64, String)]) {
+    for (from, to, why) in gaps {
+        let range = format!("missing: bytes {from}–{}", to.saturating_sub(1));
+        let whole = format!("{range} of the output were not kept ({why})");
+        page.add_whole(if whole.len() <= page.line_room() { &whole } else { &range });
+    }
+}
+
 fn findings(page: &mut Page, facts: &Facts<'_>) {
     let found = facts.found;
-    for (from, to, why) in facts.gaps {
-        page.add(&format!("missing: bytes {from}–{to} of the output were not kept ({why})"));
-    }
     for counts in &found.counts {
         page.add(&format!("tests {counts}"));
     }
@@ -163,6 +182,9 @@ fn output(mut page: Page, facts: &Facts<'_>, edges: &Edges) -> Composed {
     let cost = |line: &Shown, most: usize| cut_cost(line, most) + 3;
     let whole: usize = lines.iter().map(|line| cost(line, usize::MAX)).sum();
     if edges.is_complete() && whole <= page.room() {
+        if lines.is_empty() && facts.bytes > 0 && facts.gaps.is_empty() {
+            page.add("note: nothing of the output can be seen: it is control characters");
+        }
         for line in &lines {
             add_output(&mut page.text, line, usize::MAX);
         }
@@ -199,7 +221,9 @@ fn output(mut page: Page, facts: &Facts<'_>, edges: &Edges) -> Composed {
         tail += 1;
     }
     let shown: Vec<&Shown> = last.split_off(last.len() - tail);
-    let omitted = omitted(edges, head, &last, &shown);
+    // Where nothing of what was rendered can be seen, all is left out.
+    let all = (head + tail == 0).then_some((1, facts.lines));
+    let omitted = omitted(edges, head, &last, &shown).or(all);
     write_output(page, facts, edges, (head, omitted, &shown), most)
 }
 

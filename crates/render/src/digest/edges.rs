@@ -109,7 +109,8 @@ impl Edges {
         }
         // What was not rendered has no lines to name; its numbers are those between what is shown.
         let after = shown_head.iter().map(|line| line.last_number).max().map_or(1, |last| last + 1);
-        let before = self.tail.iter().skip(first).map(|line| line.number).min()?;
+        let end = || self.tail.iter().map(|line| line.last_number + 1).max();
+        let before = self.tail.iter().skip(first).map(|line| line.number).min().or_else(end)?;
         // Else it is the middle of an endless line: between the kept begin and the kept end there is always something.
         let cut = if after < before { (after, before - 1) } else { (before, before) };
         left.into_iter().chain([cut]).reduce(|all, one| (all.0.min(one.0), all.1.max(one.1)))

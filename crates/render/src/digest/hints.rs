@@ -1,18 +1,23 @@
 //! Hints, each from evidence that is there; without it nothing is guessed.
 
+use std::collections::VecDeque;
+
 use super::calls::Calls;
 use super::edges::Edges;
 use super::verdict::{Verdict, duration_text};
+use crate::text::clip;
 
 /// Silence after which it is worth a word.
 const SILENCE_MS: u64 = 30_000;
 /// The block in which the C library and others hold back output that goes to no terminal.
 const STDIO_BLOCK: u64 = 4096;
+/// How much of a script is looked at.
+const SCRIPT_BYTES_MAX: usize = 16 << 10;
 
 pub(super) fn hints(verdict: &Verdict<'_>, edges: &Edges, bytes: u64, calls: Calls) -> Vec<String> {
     let mut hints = Vec::new();
     if let (Some(0), Some(script)) = (verdict.exit_code, verdict.script) {
-        hints.extend(script_hint(script).map(str::to_owned));
+        hints.extend(script_hint(verdict.shell_options, script).map(str::to_owned));
     }
     hints.extend(verdict.exit_code.and_then(code_hint));
     if !verdict.has_ended {
@@ -22,43 +27,89 @@ pub(super) fn hints(verdict: &Verdict<'_>, edges: &Edges, bytes: u64, calls: Cal
 }
 
 /// A shell gives the code of the last thing it ran.
-fn script_hint(script: &str) -> Option<&'static str> {
+fn script_hint(options: &str, script: &str) -> Option<&'static str> {
     let shape = shape(script);
-    if shape.has_pipe && !script.contains("pipefail") {
+    if shape.has_pipe && !options.contains("pipefail") && !script.contains("pipefail") {
         return Some("exit 0 is of the last command of the pipeline; `set -o pipefail` shows the others");
     }
-    let stops = script.split_whitespace().any(|word| word.starts_with("-e") || word == "errexit");
-    (shape.has_list && !stops)
-        .then_some("exit 0 is of the last command; `set -e` or `&&` stops at the first that fails")
+    if shape.has_list && !stops(options.split_whitespace()) && !script.lines().any(stops_by_set) {
+        return Some("exit 0 is of the last command; `set -e` or `&&` stops at the first that fails");
+    }
+    if shape.has_background {
+        return Some("exit 0 says nothing of what `&` put into the background");
+    }
+    shape.has_else.then_some("exit 0 may be of what stands after `||`")
 }
 
+/// Whether a `set` in this line lets the shell stop at the first command that fails.
+fn stops_by_set(line: &str) -> bool {
+    let mut words = line.split(|c: char| c.is_whitespace() || c == ';');
+    words.any(|word| word == "set") && stops(words)
+}
+
+/// Whether these options let a shell stop at the first command that fails: `-e`, `-eu`, `-xeo pipefail`, `-o errexit`.
+fn stops<'a>(options: impl Iterator<Item = &'a str>) -> bool {
+    let is_errexit = |word: &str| {
+        word == "errexit" || word.strip_prefix('-').is_some_and(|flags| !flags.starts_with('-') && flags.contains('e'))
+    };
+    options.take_while(|word| word.starts_with('-') || ["pipefail", "errexit"].contains(word)).any(is_errexit)
+}
+
+#[expect(clippy::struct_excessive_bools, reason = "each is seen by itself")]
 #[derive(Default)]
 struct Shape {
     has_pipe: bool,
     has_list: bool,
+    has_background: bool,
+    has_else: bool,
 }
 
-/// Whether commands are piped, or follow each other whatever the first one does; quotes and comments do not count.
+/// Whether commands are piped, or follow each other whatever the first one does; quotes, comments and documents do not count.
 fn shape(script: &str) -> Shape {
     let mut shape = Shape::default();
     let (mut quote, mut before, mut has_words) = (None, ' ', false);
+    let script = without_documents(clip(script, SCRIPT_BYTES_MAX));
     let mut chars = script.trim().chars().peekable();
     while let Some(c) = chars.next() {
         match (quote, c) {
             (Some(open), _) if c == open => quote = None,
-            (Some(_), _) => {}
-            (None, '\\') => {
+            (Some('"') | None, '\\') => {
                 chars.next();
             }
+            (Some(_), _) => {}
             (None, '\'' | '"') => (quote, has_words) = (Some(c), true),
             (None, '#') if before.is_whitespace() => while chars.next_if(|c| *c != '\n').is_some() {},
-            (None, '|') if chars.next_if_eq(&'|').is_none() && before != '>' => shape.has_pipe = true,
+            (None, '|') if chars.next_if_eq(&'|').is_some() => shape.has_else = true,
+            (None, '|') if before != '>' => shape.has_pipe = true,
+            (None, '&') if chars.next_if_eq(&'&').is_some() => {}
+            (None, '&') if !matches!(before, '>' | '<' | '|') && chars.peek() != Some(&'>') => {
+                shape.has_background = true;
+                shape.has_list |= chars.clone().any(|c| !c.is_whitespace());
+            }
             (None, ';' | '\n') => shape.has_list |= has_words && chars.clone().any(|c| !c.is_whitespace()),
             (None, _) => has_words |= !c.is_whitespace(),
         }
         before = c;
     }
     shape
+}
+
+/// The script without the lines that it only hands to a command (`<<END`).
+fn without_documents(script: &str) -> String {
+    let mut lines: VecDeque<&str> = script.lines().collect();
+    let mut left = String::new();
+    while let Some(line) = lines.pop_front() {
+        left.push_str(line);
+        left.push('\n');
+        let Some((_, word)) = line.split_once("<<").filter(|(_, word)| !word.starts_with('<')) else { continue };
+        let word = word.trim_start_matches(['-', '~', ' ']);
+        let word = word.split(|c: char| c.is_whitespace() || ";|&)".contains(c)).next().unwrap_or_default();
+        let end = word.trim_matches(['\'', '"', '\\']);
+        if let Some(at) = lines.iter().position(|line| !end.is_empty() && line.trim_start_matches('\t') == end) {
+            lines.drain(..=at);
+        }
+    }
+    left
 }
 
 /// What shells mean by some codes.
@@ -108,13 +159,26 @@ mod tests {
     #[test]
     fn a_pipeline_or_a_list_is_told_from_words() {
         for script in ["make | tail", "false |& cat", "sh -c 'exit 7' | tail -1"] {
-            assert!(script_hint(script).is_some_and(|hint| hint.contains("pipeline")), "{script}");
+            assert!(script_hint("", script).is_some_and(|hint| hint.contains("pipeline")), "{script}");
         }
-        for script in ["false; echo done", "make\necho done"] {
-            assert!(script_hint(script).is_some_and(|hint| hint.contains("last command;")), "{script}");
+        for script in
+            ["false; echo done", "make\necho done", "make & wait", "echo -e x; make; echo", "set -x; make; a -e"]
+        {
+            assert!(script_hint("", script).is_some_and(|hint| hint.contains("last command;")), "{script}");
+        }
+        for (script, word) in [("serve > log 2>&1 &", "background"), ("make || true", "`||`"), ("a && b || c", "`||`")]
+        {
+            assert!(script_hint("", script).is_some_and(|hint| hint.contains(word)), "{script}");
+        }
+        for (options, script) in [("-eu", "a; b"), ("-xeo pipefail", "a | b; c"), ("-o errexit", "a; b")] {
+            assert_eq!(script_hint(options, script), None, "{options} {script}");
         }
         for script in [
-            "a || b",
+            "make &>log",
+            "make 2>&1 >/dev/null <&3",
+            "cat <<'END' >notes\na | b; c &\nEND",
+            "echo \"a \\\" | b\"",
+            "set -xeuo pipefail\nmake | cat\nmake",
             "echo 'a | b; c'",
             "make;",
             "set -e; make; echo done",
@@ -122,7 +186,7 @@ mod tests {
             "a # | b",
         ] {
             assert!(
-                script_hint(script).is_none_or(|hint| script.contains("pipefail") && !hint.contains("pipeline")),
+                script_hint("", script).is_none_or(|hint| script.contains("pipefail") && !hint.contains("pipeline")),
                 "{script}"
             );
         }

@@ -14,7 +14,7 @@ mod verdict;
 use serde::Serialize;
 
 use crate::junit::Report;
-use crate::recognise::{Counts, Diagnostic, Findings, Mention, Note, Recogniser, Suspect, Test};
+use crate::recognise::{Counts, Diagnostic, Mention, Note, Recogniser, Suspect, Test};
 use crate::render::Options;
 use crate::scan::{Scanned, Scanner, TAIL_BYTES, Veil};
 use edges::Edges;
@@ -171,7 +171,7 @@ impl Digester {
         let mut found = scanned.recogniser.finish();
         let read = reports(&found.mentions);
         found.add_reports(read);
-        disagreements(&mut found, verdict);
+        found.disagree(verdict.has_failed(), verdict.exit_code);
         let hints = hints::hints(verdict, &edges, bytes, options.calls);
         let facts = compose::Facts {
             verdict,
@@ -233,25 +233,5 @@ fn tail_start(tail: &[u8]) -> usize {
             let is_inside = |byte: &u8| matches!(byte, 0x80..=0xbf);
             tail[from..].iter().position(|byte| !is_inside(byte)).map_or(from, |at| from + at)
         }
-    }
-}
-
-/// Says where sources contradict each other or the exit status. The status stays what it is.
-fn disagreements(found: &mut Findings, verdict: &Verdict<'_>) {
-    let Some(first) = found.counts.first().cloned() else { return };
-    let others = found.counts.iter().skip(1).filter(|other| first.source == "JUnit" && other.bad() != first.bad());
-    let mut notes: Vec<String> = others
-        .filter(|other| !other.is_partial)
-        .map(|other| format!("{} says {} failed, {} says {}", first.source, first.bad(), other.source, other.bad()))
-        .collect();
-    let all_passed = found.counts.iter().all(|counts| counts.bad() == 0);
-    if verdict.has_failed() && all_passed && !found.counts.iter().any(|counts| counts.is_partial) {
-        notes.push(format!("no test failed by {}, and yet the command did", first.source));
-    }
-    if verdict.exit_code == Some(0) && !all_passed {
-        notes.push("tests failed, and yet the exit status is 0".to_owned());
-    }
-    for text in &notes {
-        found.note(None, text);
     }
 }

@@ -19,6 +19,8 @@ pub struct Verdict<'a> {
     pub command: &'a str,
     /// The script, if it runs through a shell.
     pub script: Option<&'a str>,
+    /// What the shell was told before it: `-eu`.
+    pub shell_options: &'a str,
     /// Whether it has ended.
     pub has_ended: bool,
     /// Its exit code, if it exited by itself.

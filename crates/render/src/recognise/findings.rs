@@ -313,6 +313,26 @@ impl Findings {
         }
     }
 
+    /// Says where sources contradict each other or the exit status. The status stays what it is.
+    pub fn disagree(&mut self, has_failed: bool, exit_code: Option<i32>) {
+        let Some(first) = self.counts.first() else { return };
+        let others = self.counts.iter().skip(1).filter(|other| first.source == "JUnit" && other.bad() != first.bad());
+        let mut notes: Vec<String> = others
+            .filter(|other| !other.is_partial)
+            .map(|other| format!("{} says {} failed, {} says {}", first.source, first.bad(), other.source, other.bad()))
+            .collect();
+        let all_passed = self.counts.iter().all(|counts| counts.bad() == 0);
+        if has_failed && all_passed && !self.counts.iter().any(|counts| counts.is_partial) {
+            notes.push(format!("no test failed by {}, and yet the command did", first.source));
+        }
+        if exit_code == Some(0) && !all_passed {
+            notes.push("tests failed, and yet the exit status is 0".to_owned());
+        }
+        for text in &notes {
+            self.note(None, text);
+        }
+    }
+
     /// Adds what report files say, by their names. They say exactly what the text says loosely, so they come first.
     pub fn add_reports(&mut self, files: Vec<(String, Report)>) {
         let mut reports = Self::default();

@@ -54,7 +54,7 @@ const TAIL_LINES_MAX: u64 = 1 << 20;
 pub(crate) struct Logs {
     /// Id or unique prefix
     id: String,
-    /// Go on until the task ends, from its last 50 lines on
+    /// Go on until the task ends, from its last 50 lines on; what is painted anew is printed anew
     #[arg(short, long)]
     follow: bool,
     /// Print the last N lines, or `all`
@@ -316,12 +316,12 @@ impl Logs {
     }
 }
 
-/// What a person would see at its terminal now.
 /// The time so long ago, in milliseconds.
 fn ago(age: Duration) -> u64 {
     u64::try_from(Timestamp::now().as_millisecond()).unwrap_or(0).saturating_sub(millis(age))
 }
 
+/// What a person would see at its terminal now.
 fn print_screen(door: Door, task: &TaskObject) -> Done {
     let Some(size) = task.pty else {
         let hint = format!("`ringback logs --rendered {}` shows what it has written", task.id);
@@ -352,6 +352,7 @@ fn warn_of_new_gaps(door: Door, client: &mut Client, task: &TaskObject, printed:
         return Err(door::unexpected());
     };
     for (from, to) in new_gaps(task, &now, printed) {
+        let to = to - 1;
         let message =
             format!("bytes {from}-{to} were given up while they were read, and may have been printed as zeros");
         door.warn(&message, "`ringback logs` again marks them; --max-output keeps more");

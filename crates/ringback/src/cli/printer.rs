@@ -203,7 +203,7 @@ impl LineSink for Page<'_> {
             let event = json!({ "event": "gap", "task": task, "from": gap.from, "to": gap.to, "why": gap.why });
             return writeln!(self.out, "{}", document(event));
         }
-        let mark = format!("[ringback: bytes {}-{} are missing: {}]\n", gap.from, gap.to, clean::line(&gap.why));
+        let mark = format!("[ringback: bytes {}-{} are missing: {}]\n", gap.from, gap.to - 1, clean::line(&gap.why));
         if self.choice.raw {
             return io::stderr().write_all(mark.as_bytes());
         }
@@ -250,7 +250,7 @@ mod tests {
     fn bytes_are_printed_as_they_are_and_gaps_marked_on_a_line_of_their_own() {
         let gap = Gap { from: 2, to: 9, why: "output_limit".to_owned() };
         let pieces = [bytes(0, "ab", Stream::Merged), Piece::Gap(&gap), bytes(9, "c\n", Stream::Merged)];
-        assert_eq!(check(Choice::default(), &pieces), "ab\n[ringback: bytes 2-9 are missing: output_limit]\nc\n");
+        assert_eq!(check(Choice::default(), &pieces), "ab\n[ringback: bytes 2-8 are missing: output_limit]\nc\n");
         assert_eq!(check(Choice { raw: true, ..Choice::default() }, &pieces), "abc\n");
     }
 

@@ -221,7 +221,9 @@ impl Filter<'_> {
     }
 
     fn gap(&mut self, gap: &Gap) {
-        let text = format!("[ringback: bytes {}-{} are missing: {}]", gap.from, gap.to, clean::line(&gap.why));
+        // Lines before and after it do not stand beside each other.
+        (self.after, self.before) = (0, VecDeque::new());
+        let text = format!("[ringback: bytes {}-{} are missing: {}]", gap.from, gap.to - 1, clean::line(&gap.why));
         self.give(Printed { number: 0, last_number: 0, repeats: 1, text, is_match: false });
     }
 

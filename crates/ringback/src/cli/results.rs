@@ -33,7 +33,9 @@ impl Results {
         let Reply::Task { task, .. } = door::client(None)?.call(Request::Show { id: self.id })? else {
             return Err(door::unexpected());
         };
-        let (found, sources) = output::findings(&task)?;
+        let (mut found, sources) = output::findings(&task)?;
+        let exit_code = task.exit_code.filter(|_| task.state == "exited");
+        found.disagree(task.has_ended() && exit_code != Some(0), exit_code);
         // A report file lists its tests; what else counted the same ones does not have to.
         let unnamed = if self.all && sources.is_empty() { found.unnamed() } else { 0 };
         let left_out = found.tests_left_out.max(unnamed);

@@ -16,6 +16,9 @@ use serde::Serialize;
 use super::reports::{self, Read};
 use crate::render::task as words;
 
+/// Shells that run a script which is their argument.
+const SHELLS: [&str; 6] = ["sh", "bash", "dash", "zsh", "ksh", "ash"];
+
 /// The digest of a task, in at most `budget` bytes, for a reader at this door.
 pub(crate) fn digest(task: &TaskObject, budget: usize, calls: Calls) -> io::Result<Digest> {
     let (columns, rows) = task.pty.map_or((None, Options::ROWS), |size| (Some(size.columns), size.rows));
@@ -29,11 +32,13 @@ pub(crate) fn digest(task: &TaskObject, budget: usize, calls: Calls) -> io::Resu
         digester = survey(&output, digester)?;
     }
     let words = words::verdict(task);
+    let (shell_options, script) = script(task).unzip();
     let verdict = Verdict {
         words: &words,
         id: &task.id,
         command: &task.command.display,
-        script: task.command.script.as_deref(),
+        script,
+        shell_options: shell_options.as_deref().unwrap_or_default(),
         has_ended: task.has_ended(),
         exit_code: if task.state == "exited" { task.exit_code } else { None },
         silence_ms: task.silence_ms,
@@ -41,6 +46,23 @@ pub(crate) fn digest(task: &TaskObject, budget: usize, calls: Calls) -> io::Resu
     };
     let reports = |mentions: &[Mention]| reports::of(task, mentions).into_iter().map(named).collect();
     Ok(digester.finish_with(&verdict, reports))
+}
+
+/// The script that a shell runs, also where it was called by its name, and what the shell was told before it.
+fn script(task: &TaskObject) -> Option<(String, &str)> {
+    let command = &task.command;
+    if let Some(script) = &command.script {
+        let shell = command.shell.as_deref().unwrap_or_default();
+        return Some((shell.split_once(' ').map_or(String::new(), |(_, options)| options.to_owned()), script));
+    }
+    let (program, arguments) = command.argv.as_deref()?.split_first()?;
+    let name = program.rsplit('/').next().unwrap_or_default();
+    if !SHELLS.contains(&name) {
+        return None;
+    }
+    let is_last_option = |word: &String| word.starts_with('-') && !word.starts_with("--") && word.ends_with('c');
+    let at = arguments.iter().position(is_last_option)?;
+    Some((arguments[..=at].join(" "), arguments.get(at + 1)?))
 }
 
 /// Gives an output to a digester, or only counts what of it says nothing. Secrets are hidden in what is shown.

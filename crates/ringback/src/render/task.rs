@@ -223,7 +223,7 @@ pub(crate) fn page(task: &TaskObject, now: Timestamp, style: Style) -> String {
     fact("progress", &task.progress.as_ref().map(progress_line).unwrap_or_default());
     fact("output", &output_line(task));
     for (from, to, why) in &task.output.gaps {
-        fact("missing", &format!("bytes {from}-{to} ({})", clean::line(why)));
+        fact("missing", &format!("bytes {from}-{} ({})", to.saturating_sub(1), clean::line(why)));
     }
     fact("silent", &task.silence_ms.filter(|_| !task.has_ended()).map(duration_text).unwrap_or_default());
     fact("ready", task.ready.map_or("", |ready| if ready { "yes" } else { "no" }));
@@ -262,7 +262,12 @@ fn output_line(task: &TaskObject) -> String {
     } else {
         clean::line(&task.output.path)
     };
-    format!("{path} ({}{lines}{open})", size_text(task.output.bytes))
+    let most = match task.output.max_bytes {
+        0 | u64::MAX => String::new(),
+        _ if task.output.complete && task.output.gaps.is_empty() => String::new(),
+        most => format!(" of at most {} on disk", size_text(most)),
+    };
+    format!("{path} ({}{most}{lines}{open})", size_text(task.output.bytes))
 }
 
 fn leftovers_line(task: &TaskObject) -> String {

@@ -165,7 +165,7 @@ fn whoever_follows_an_output_that_somebody_shortens_or_removes_misses_nothing_th
         // Who came while nobody knew of it yet reads no zeros for what is missing.
         if let Some(late) = late {
             let said = late.end();
-            assert_eq!(said.out, "[ringback: bytes 4-8 are missing: truncated]\nthree\nfour\n", "{said:?}");
+            assert_eq!(said.out, "[ringback: bytes 4-7 are missing: truncated]\nthree\nfour\n", "{said:?}");
         }
         let followed = home.say(&["logs", "-f", "-n", "all", &id]);
         let mark = format!("are missing: {missing}]\nthree\nfour\n");

@@ -80,7 +80,7 @@ fn what_was_not_kept_is_marked_with_its_exact_range() {
     let (head, tail) = (&expected[..usize::try_from(from).unwrap()], &expected[usize::try_from(to).unwrap()..]);
     let raw = home.say(&["logs", "--raw", &id]);
     assert!(raw.out == format!("{head}{tail}"));
-    let mark = format!("[ringback: bytes {from}-{to} are missing: output_limit]\n");
+    let mark = format!("[ringback: bytes {from}-{} are missing: output_limit]\n", to - 1);
     assert_eq!(raw.err, mark);
     let marked = home.say(&["logs", &id]).out;
     let line = if head.ends_with('\n') { mark } else { format!("\n{mark}") };

@@ -117,3 +117,24 @@ fn tests_come_from_the_report_that_this_run_wrote() {
     let page = home.say(&["results", &none]).out;
     assert!(page.starts_with("FAILED exit 1") && page.contains("says nothing about how the tests went"), "{page}");
 }
+
+#[test]
+fn what_the_exit_status_does_not_show_is_not_claimed() {
+    let home = Home::new();
+    let good = "echo 'test result: ok. 2 passed; 0 failed; 0 ignored; 0 measured; 0 filtered out; finished in 0.01s'";
+    let failed = home.ended(&["-c", &format!("{good}; exit 3")]);
+    let note = "\nnote: no test failed by libtest, and yet the command did\n";
+    for verb in [&["results", failed.as_str()][..], &["logs", "--digest", &failed]] {
+        let said = home.say(verb).out;
+        assert!(said.starts_with("FAILED exit 3") && said.contains(note), "{said}");
+    }
+    let bad = good.replace("ok. 2 passed; 0 failed", "FAILED. 1 passed; 1 failed");
+    let fine = home.ended(&["-c", &format!("{bad}; exit 0")]);
+    let said = home.say(&["results", &fine]).out;
+    assert!(said.contains("\nnote: tests failed, and yet the exit status is 0\n"), "{said}");
+    for (options, hint) in [(&["-lc"][..], true), (&["-eo", "pipefail", "-c"], false)] {
+        let piped = home.ended(&[&["--", "bash"], options, &["true | true"]].concat());
+        let said = home.say(&["logs", "--digest", &piped]).out;
+        assert_eq!(said.contains("\nhint: exit 0 is of the last command of the pipeline"), hint, "{said}");
+    }
+}
