@@ -59,9 +59,13 @@ fn however_small_a_digest_is_it_names_what_is_missing() {
         digester.push(b"a line\n".repeat(30).as_slice());
         digester.gap(210, 99_000, "output_limit");
         digester.push(b"a line\n".repeat(300).as_slice());
-        let verdict = Verdict { words: "FAILED exit 1 after 3m12s", id: "abc", command: "make", ..Verdict::default() };
+        let (words, id) = ("FAILED exit 1 after 3m12s", "4kfc0w2m9q7d");
+        let verdict = Verdict { words, id, command: "make -j8 everything", ..Verdict::default() };
         let text = digester.finish(&verdict).text;
-        assert!(text.len() <= budget && text.contains("\nmissing: bytes 210–98999"), "{budget}: {text}");
+        assert!(
+            text.len() <= budget && text.starts_with(words) && text.contains("\nmissing: bytes 210–98999"),
+            "{budget}: {text}"
+        );
     }
 }
 

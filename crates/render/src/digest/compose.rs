@@ -27,7 +27,7 @@ const SHORT_MARK_BYTES: usize = 36;
 /// A range of bytes that are missing, without the reason.
 const SHORT_GAP_BYTES: usize = 42;
 /// What the verdict has in any case.
-const VERDICT_BYTES: usize = 100;
+const VERDICT_BYTES: usize = 86;
 
 /// What is known.
 pub(super) struct Facts<'a> {
