@@ -157,26 +157,30 @@ impl Cgroups {
     }
 
     /// Those of other homes' tasks that nobody is in, as far as they are ours to remove. As a rule their home is gone, and nobody
-    /// else will; but one may have been made this moment, or be asked by its keeper for what happened in it.
-    pub fn strange(&self) -> io::Result<Vec<PathBuf>> {
-        let own = rustix::process::geteuid().as_raw();
-        let is_own = |path: &Path| fs::symlink_metadata(path).is_ok_and(|meta| meta.uid() == own);
-        let is_left = |path: &PathBuf| {
-            let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
-            let events = fs::read_to_string(path.join("cgroup.events")).unwrap_or_default();
-            !name.starts_with(&self.prefix) && events.lines().any(|line| line == "populated 0") && is_own(path)
-        };
+    /// else will; but one may have been made this moment, or be asked by its keeper for what happened in it. So many are named at most.
+    pub fn strange(&self, max: usize) -> io::Result<Vec<PathBuf>> {
         let entries = fs::read_dir(&self.parent)?.flatten().map(|entry| entry.path());
-        Ok(entries.filter(|path| is_of_task(path) && is_left(path)).collect())
+        Ok(entries.filter(|path| self.is_strange(path)).take(max).collect())
     }
 
-    /// Removes those that were strange before, and are so now.
-    pub fn sweep_strange(&self, before: &[PathBuf]) -> io::Result<()> {
-        for path in self.strange()?.iter().filter(|path| before.contains(path)) {
+    /// Whether this is the cgroup of another home's task, nobody is in it, and it is ours to remove.
+    fn is_strange(&self, path: &Path) -> bool {
+        let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+        let is_empty = || {
+            let events = fs::read_to_string(path.join("cgroup.events")).unwrap_or_default();
+            events.lines().any(|line| line == "populated 0")
+        };
+        let own = rustix::process::geteuid().as_raw();
+        let is_own = || fs::symlink_metadata(path).is_ok_and(|meta| meta.uid() == own);
+        is_of_task(path) && !name.starts_with(&self.prefix) && is_empty() && is_own()
+    }
+
+    /// Removes those of these that are strange still.
+    pub fn sweep_strange(&self, before: &[PathBuf]) {
+        for path in before.iter().filter(|path| self.is_strange(path)) {
             // One that somebody went into meanwhile stays: the kernel removes none with processes in it.
             let _ = remove(path);
         }
-        Ok(())
     }
 }
 
@@ -397,10 +401,11 @@ mod tests {
         }
         let mut sleeper = std::process::Command::new("sleep").arg("1000").spawn().unwrap();
         fs::write(held.join("cgroup.procs"), sleeper.id().to_string()).unwrap();
-        let before = cgroups.strange().unwrap();
+        let before = cgroups.strange(usize::MAX).unwrap();
+        assert_eq!(cgroups.strange(1).unwrap(), before[..1]);
         assert!(before.contains(&left) && ![&own, &held].into_iter().any(|path| before.contains(path)));
         fs::create_dir(&made_now).unwrap();
-        cgroups.sweep_strange(&[left.clone(), held.clone(), own.clone()]).unwrap();
+        cgroups.sweep_strange(&[left.clone(), held.clone(), own.clone()]);
         assert!(!left.exists() && own.exists() && held.exists() && made_now.exists());
         sleeper.kill().unwrap();
         sleeper.wait().unwrap();

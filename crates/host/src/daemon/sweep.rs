@@ -27,6 +27,9 @@ const AGAIN_MS: u64 = 60_000;
 /// After how long a cgroup of another home that was empty is looked at again, milliseconds: one that is to be used, or to be asked
 /// what happened in it, is empty for a moment. Nothing in it tells whether that home is there.
 const STRANGE_MS: u64 = 86_400_000;
+/// So many of them are looked at again at most: as many homes die in a day only on a machine that makes them by the thousand. What is
+/// above that is noted when these were looked at.
+const STRANGE_MAX: usize = 4096;
 
 /// What is still to be looked through.
 #[derive(Default)]
@@ -34,15 +37,32 @@ pub(super) struct Sweep {
     /// Names of folders of task folders.
     parts: BTreeSet<String>,
     at_ms: Option<u64>,
-    /// Empty cgroups of other homes, and when they are looked at again.
-    strange: Vec<PathBuf>,
-    strange_at_ms: Option<u64>,
+    strange: Strange,
+}
+
+/// Empty cgroups of other homes, and when they are looked at again.
+#[derive(Default)]
+struct Strange {
+    noted: Vec<PathBuf>,
+    at_ms: Option<u64>,
+}
+
+impl Strange {
+    fn note(&mut self, found: Vec<PathBuf>, now_ms: u64) {
+        self.at_ms = (!found.is_empty()).then_some(now_ms + STRANGE_MS);
+        self.noted = found;
+    }
+
+    /// Those whose time has come, once; there may be more if they are as many as there can be.
+    fn take_due(&mut self, now_ms: u64) -> Option<Vec<PathBuf>> {
+        self.at_ms.take_if(|at_ms| *at_ms <= now_ms).map(|_| std::mem::take(&mut self.noted))
+    }
 }
 
 impl Sweep {
     /// When the next part is looked through, by the monotonic clock.
     pub(super) fn next_due(&self) -> Option<u64> {
-        [self.at_ms, self.strange_at_ms].into_iter().flatten().min()
+        [self.at_ms, self.strange.at_ms].into_iter().flatten().min()
     }
 }
 
@@ -62,27 +82,23 @@ impl Daemon {
     pub(super) fn sweep_cgroups(&mut self) {
         let Ok(cgroups) = &self.cgroups else { return };
         let lives = |id: &str| TaskId::parse(id).is_ok_and(|id| self.lives.contains_key(&id));
-        match cgroups.sweep(lives).and_then(|()| cgroups.strange()) {
-            Ok(strange) if strange.is_empty() => {}
-            Ok(strange) => {
-                self.sweep.strange = strange;
-                self.sweep.strange_at_ms = Some(process::monotonic_ms() + STRANGE_MS);
-            }
+        match cgroups.sweep(lives).and_then(|()| cgroups.strange(STRANGE_MAX)) {
+            Ok(strange) => self.sweep.strange.note(strange, process::monotonic_ms()),
             Err(error) => self.troubles.note("remove empty cgroups", &error),
         }
     }
 
     /// Removes what other homes left, if its time has come.
     fn sweep_strange(&mut self, now_ms: u64) {
-        if self.sweep.strange_at_ms.is_none_or(|at_ms| at_ms > now_ms) {
+        let Some(noted) = self.sweep.strange.take_due(now_ms) else { return };
+        let Ok(cgroups) = &self.cgroups else { return };
+        cgroups.sweep_strange(&noted);
+        if noted.len() < STRANGE_MAX {
             return;
         }
-        self.sweep.strange_at_ms = None;
-        let strange = std::mem::take(&mut self.sweep.strange);
-        if let Ok(cgroups) = &self.cgroups
-            && let Err(error) = cgroups.sweep_strange(&strange)
-        {
-            self.troubles.note("remove cgroups of other homes", &error);
+        match cgroups.strange(STRANGE_MAX) {
+            Ok(more) => self.sweep.strange.note(more, now_ms),
+            Err(error) => self.troubles.note("look for cgroups of other homes", &error),
         }
     }
 
@@ -151,5 +167,22 @@ impl Daemon {
             }
             Ok(Found::Ambiguous(_)) | Err(_) => false,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cgroups_of_other_homes_are_looked_at_again_once_and_a_day_later() {
+        let (mut sweep, left) = (Sweep::default(), vec![PathBuf::from("ringback-0123456789abcdef-000000000001")]);
+        sweep.strange.note(left.clone(), 5);
+        assert_eq!(sweep.next_due(), Some(5 + 24 * 60 * 60 * 1000));
+        assert_eq!(sweep.strange.take_due(4 + STRANGE_MS), None);
+        assert_eq!(sweep.strange.take_due(5 + STRANGE_MS), Some(left));
+        assert_eq!((sweep.next_due(), sweep.strange.take_due(u64::MAX)), (None, None));
+        sweep.strange.note(Vec::new(), 5);
+        assert_eq!(sweep.next_due(), None);
     }
 }
