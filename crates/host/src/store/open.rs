@@ -88,6 +88,9 @@ const STEPS: &[&str] = &["
     CREATE TRIGGER kept_less AFTER DELETE ON tasks WHEN old.live = 0 BEGIN
         UPDATE kept SET count = count - 1, bytes = bytes - old.disk_bytes;
     END;
+", "
+    -- No table changed. A script that its record has is in the folder of a task from its start on, no longer from its asking on: an
+    -- earlier program would start one that waits without it.
 "];
 
 /// The version of the layout that this ringback writes.
@@ -178,15 +181,17 @@ fn migrate(db: &mut Connection, found: i64) -> Result<(), StoreError> {
     if found > known {
         return Err(StoreError::TooNew { found, known });
     }
-    let done = usize::try_from(found).unwrap_or(0);
-    for (step, version) in STEPS.iter().zip(1i64..).skip(done) {
-        let transaction = db.transaction()?;
-        transaction.execute_batch(step)?;
-        transaction.pragma_update(None, "user_version", version)?;
-        transaction.pragma_update(None, "application_id", APPLICATION)?;
-        transaction.commit()?;
+    if found == known {
+        return Ok(());
     }
-    Ok(())
+    // All or none, and one wait for the disk.
+    let transaction = db.transaction()?;
+    for step in &STEPS[usize::try_from(found).unwrap_or(0)..] {
+        transaction.execute_batch(step)?;
+    }
+    transaction.pragma_update(None, "user_version", known)?;
+    transaction.pragma_update(None, "application_id", APPLICATION)?;
+    Ok(transaction.commit()?)
 }
 
 #[cfg(test)]
