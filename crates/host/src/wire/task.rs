@@ -374,4 +374,19 @@ impl TaskObject {
     pub fn has_ended(&self) -> bool {
         !matches!(self.state.as_str(), "queued" | "running")
     }
+
+    /// Whether somebody saw that no process of it is left: a stop that left a receipt, or else the keeper of what ended by itself.
+    pub fn is_seen_gone(&self) -> bool {
+        match &self.cleanup {
+            _ if !self.has_ended() => false,
+            Some(receipt) => receipt.verified_empty && receipt.survivor_count == 0,
+            None => self.leftovers.is_empty() && !self.has_unseen_end(),
+        }
+    }
+
+    /// Whether it was lost by somebody who did not see its processes end, and no stop has looked for them since. A restart of the
+    /// machine leaves none.
+    pub fn has_unseen_end(&self) -> bool {
+        self.state == "lost" && self.reason.as_deref() != Some("reboot") && self.cleanup.is_none()
+    }
 }

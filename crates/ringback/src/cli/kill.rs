@@ -13,13 +13,13 @@ use super::value;
 use crate::explain::{Done, EXIT_FAILED};
 use crate::render::{json, receipt, task as render};
 
-/// A stop that left somebody alive.
+/// A stop after which nobody can say that all are gone.
 const EXIT_SURVIVORS: u8 = 1;
 
 /// Stop tasks with everything they started
 ///
 /// Sends TERM to the whole tree, waits for the grace, then kills and looks until nothing is left. Exits 0 when the tree
-/// is seen to be gone, 1 when a process could not be killed; it is named.
+/// is seen to be gone, 1 when a process could not be killed (it is named) or nobody could see that none is left.
 #[derive(Debug, Args)]
 pub(crate) struct Kill {
     /// Ids or unique prefixes
@@ -80,15 +80,16 @@ pub(super) fn say_stopped(door: Door, client: &mut Client, found: &Tasks, since:
 
 fn stopped_lines(task: &TaskObject, since: Timestamp) -> Vec<String> {
     let mut lines = vec![render::line(task, door::style())];
-    // Who lost it did not see its processes end; a restart of the machine leaves none.
-    if task.state == "lost" && task.reason.as_deref() != Some("reboot") && task.cleanup.is_none() {
-        lines.push("  no receipt says what became of its processes".to_owned());
+    if task.has_unseen_end() {
+        lines.push(format!("  {}", receipt::NONE));
     } else if ended_before(task, since) {
         lines.push("  had ended before; nothing of its main process was left to stop".to_owned());
     }
     if let Some(cleanup) = &task.cleanup {
         lines.push(format!("  {}", receipt::summary(cleanup)));
         lines.extend(cleanup.survivors.iter().map(|survivor| format!("  {}", receipt::survivor(survivor))));
+    } else if task.has_ended() {
+        lines.extend(task.leftovers.iter().map(|left| format!("  {}", receipt::leftover(left))));
     }
     lines
 }
@@ -100,13 +101,10 @@ fn ended_before(task: &TaskObject, since: Timestamp) -> bool {
 }
 
 fn exit_code(found: &Tasks) -> u8 {
-    let survives = |task: &TaskObject| {
-        !task.has_ended() || task.cleanup.as_ref().is_some_and(|receipt| receipt.survivor_count > 0)
-    };
     match () {
         () if !found.faults.is_empty() => EXIT_FAILED,
-        () if found.list.iter().any(survives) => EXIT_SURVIVORS,
-        () => 0,
+        () if found.list.iter().all(TaskObject::is_seen_gone) => 0,
+        () => EXIT_SURVIVORS,
     }
 }
 

@@ -104,6 +104,12 @@ impl Answer {
         answer
     }
 
+    /// With more lines of its own.
+    pub(super) fn with_lines(mut self, lines: impl IntoIterator<Item = String>) -> Self {
+        self.lines.extend(lines);
+        self
+    }
+
     /// Names the session of each task, where there may be several.
     pub(super) fn with_sessions(mut self, tasks: &[TaskObject]) -> Self {
         for (at, task) in tasks.iter().enumerate() {

@@ -1,9 +1,12 @@
 //! A receipt in words: what a stop did, and what it could not.
 
 use ringback_host::quantity::duration_text;
-use ringback_host::wire::task::{ReceiptObject, SurvivorObject};
+use ringback_host::wire::task::{LeftoverObject, ReceiptObject, SurvivorObject};
 
 use super::clean;
+
+/// Of a task that was lost, and that no stop has looked for since.
+pub(crate) const NONE: &str = "no receipt says what became of its processes";
 
 /// One line: `5 processes, all gone after 120ms (SIGTERM, SIGKILL)`.
 pub(crate) fn summary(receipt: &ReceiptObject) -> String {
@@ -37,6 +40,11 @@ fn in_order(signals: &[String]) -> Vec<&str> {
 /// One line for a process that lives on.
 pub(crate) fn survivor(survivor: &SurvivorObject) -> String {
     format!("survivor: pid {} {}: {}", survivor.pid, clean::short(&survivor.command, 60), clean::line(&survivor.why))
+}
+
+/// One line for a process that the stop did not reach.
+pub(crate) fn leftover(left: &LeftoverObject) -> String {
+    format!("still alive: pid {} {}", left.pid, clean::short(&left.command, 60))
 }
 
 #[cfg(test)]

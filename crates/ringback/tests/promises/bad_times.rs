@@ -366,10 +366,12 @@ fn a_task_whose_record_cannot_be_read_just_now_is_not_lost() {
     assert_eq!(about(&world.inbox(MINE), &id).len(), 1);
 }
 
-/// Has every read of the records of these tasks fail in the daemon until it is let go; nothing where nobody can trace.
-fn failing_reads(world: &World, ids: &[&str]) -> Option<Child> {
+/// Has reads of the records of these tasks fail in the daemon until it is let go, each one, or `:when=` strace says; nothing where
+/// nobody can trace.
+fn failing_reads(world: &World, ids: &[&str], when: &str) -> Option<Child> {
     let mut command = Command::new("strace");
-    command.args(["-e", "trace=pread64", "-e", "inject=pread64:error=EIO", "-o", "/dev/null", "-p"]);
+    let inject = format!("inject=pread64:error=EIO{when}");
+    command.args(["-e", "trace=pread64", "-e", &inject, "-o", "/dev/null", "-p"]);
     command.arg(world.daemon().unwrap().as_raw_nonzero().to_string());
     command.args(ids.iter().flat_map(|id| ["-P".into(), world.folder(id).join("state")]));
     let mut tracer = command.stderr(Stdio::piped()).spawn().ok()?;
@@ -386,17 +388,41 @@ fn a_stop_of_tasks_whose_records_cannot_be_read_is_answered_and_takes_place() {
     let quick = world.sh(&format!("echo up > {}; read x < {}; exit 6", up.word(), go.word()));
     up.lines(2);
     let main = Pid::from_raw(world.show(&held)["pid"].as_i64().unwrap().try_into().unwrap()).unwrap();
-    let Some(mut tracer) = failing_reads(&world, &[&held, &quick]) else { return };
+    let Some(mut tracer) = failing_reads(&world, &[&held, &quick], "") else { return };
     go.release(1);
     // What they did is not known, and is told to be so.
     let said = world.look(&["kill", "--grace", "1s", &held, &quick]);
     assert!(said.text().matches("LOST").count() == 2 && said.text().contains("no receipt says"), "{said:?}");
+    assert_eq!(said.code, Some(1), "nobody has seen that they are gone: {said:?}");
     machine::until("the stop took place", || !machine::is_alive(main));
     machine::interrupt(machine::pid_of(&tracer));
     tracer.wait().unwrap();
     for id in [&held, &quick] {
         assert_eq!(world.end(id)["state"], "lost");
         assert_eq!(about(&world.inbox(MINE), id).len(), 1);
+    }
+}
+
+#[test]
+fn a_record_that_cannot_be_read_just_before_a_keeper_is_replaced_is_not_written_over() {
+    let world = World::new();
+    for when in 1..=2 {
+        let (up, go) = (world.fifo(&format!("up.{when}")), world.fifo(&format!("go.{when}")));
+        let id = world.sh(&format!("echo up > {}; read x < {}; exit 6", up.word(), go.word()));
+        up.line();
+        let (keeper, main) = (world.keeper(&id).expect("a keeper"), world.show(&id)["pid"].clone());
+        let Some(mut tracer) = failing_reads(&world, &[&id], &format!(":when={when}")) else { return };
+        // The daemon reads the record at the end of its keeper and, before it has it replaced, once more.
+        machine::kill(keeper);
+        machine::until("another keeper holds it", || world.keeper(&id).is_some());
+        machine::interrupt(machine::pid_of(&tracer));
+        tracer.wait().unwrap();
+        let task = world.show(&id);
+        assert_eq!((&task["state"], &task["pid"]), (&"running".into(), &main), "read {when}: {task:#}");
+        go.release(1);
+        let task = world.end(&id);
+        assert_eq!((&task["state"], &task["exit_code"]), (&"exited".into(), &6.into()), "read {when}: {task:#}");
+        assert_eq!(about(&world.inbox(MINE), &id).len(), 1);
     }
 }
 

@@ -10,7 +10,7 @@ use super::super::link::{Line, unexpected};
 use super::super::speaker::Speaker;
 use super::{Job, Work, count, ids};
 use crate::explain::Failure;
-use crate::render::clean;
+use crate::render::{clean, receipt};
 
 /// Reads the arguments.
 pub(super) fn read(mut args: Args, speaker: &Speaker) -> Result<Job, Failure> {
@@ -82,14 +82,15 @@ fn send_signal(line: &mut Line, ids: Vec<String>, signal: i32) -> Result<Answer,
 }
 
 fn tell(tasks: &[TaskObject]) -> Answer {
-    match tasks {
+    let gone = tasks.iter().filter(|task| task.is_seen_gone()).count();
+    let all = count(tasks.len(), "task");
+    let verdict =
+        if gone == tasks.len() { format!("{all} stopped") } else { format!("{gone} of {all} seen to be gone") };
+    let answer = match tasks {
         [] => Answer::plain("nothing ran, nothing was stopped", "list {\"ended\":true} shows old tasks"),
         [task] => Answer::of_ended(task),
-        _ => Answer::of_tasks(
-            count(tasks.len(), "task") + " stopped",
-            tasks,
-            false,
-            "output {\"id\":…} shows what one printed",
-        ),
-    }
+        _ => Answer::of_tasks(verdict, tasks, false, "output {\"id\":…} shows what one printed"),
+    };
+    let unseen = tasks.iter().filter(|task| task.has_unseen_end());
+    answer.with_lines(unseen.map(|task| format!("{}: {}", task.id, receipt::NONE)))
 }
