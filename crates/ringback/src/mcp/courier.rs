@@ -1,7 +1,7 @@
 //! stdin and stdout as the server's transport: it answers what cannot be read, and knows when an answer was written and that
 //! stdin has closed.
 
-use std::collections::VecDeque;
+use std::collections::{HashSet, VecDeque};
 use std::future::Future;
 use std::io;
 use std::pin::Pin;
@@ -9,7 +9,8 @@ use std::sync::Arc;
 
 use rmcp::RoleServer;
 use rmcp::model::{
-    ClientJsonRpcMessage, ClientRequest, GetMeta as _, InitializeRequestParams, JsonRpcMessage, ProtocolVersion,
+    ClientJsonRpcMessage, ClientNotification, ClientRequest, GetMeta as _, InitializeRequestParams, JsonRpcMessage,
+    ProtocolVersion, RequestId,
 };
 use rmcp::service::{RxJsonRpcMessage, TxJsonRpcMessage, serve_server};
 use rmcp::transport::Transport;
@@ -38,6 +39,7 @@ pub(super) async fn serve_stdio(server: Arc<Server>) {
         server: Arc::clone(&server),
         read: VecDeque::new(),
         refusing: None,
+        unanswered: HashSet::new(),
         opened: false,
         client: None,
         knows_lists: false,
@@ -56,6 +58,8 @@ struct Courier {
     read: VecDeque<Read>,
     /// A refusal on its way out: rmcp may give up receiving at any time and asks again.
     refusing: Option<Pin<Box<dyn Future<Output = io::Result<()>> + Send>>>,
+    /// Requests that rmcp has taken and not answered, without those that were cancelled.
+    unanswered: HashSet<RequestId>,
     /// Whether a request has come that decides which generation of the protocol is spoken.
     opened: bool,
     /// What the client calls itself, where that was the older handshake.
@@ -90,6 +94,24 @@ impl Courier {
 }
 
 impl Courier {
+    /// Why a request is not taken whose id is that of another one, which is not answered yet: rmcp would answer one of them.
+    fn repeats(&mut self, message: &ClientJsonRpcMessage) -> Option<Refusal> {
+        match message {
+            JsonRpcMessage::Request(request) => {
+                self.unanswered.contains(&request.id).then(|| Refusal::repeated(&request.id))
+            }
+            JsonRpcMessage::Notification(notification) => {
+                if let ClientNotification::CancelledNotification(cancelled) = &notification.notification
+                    && let Some(id) = &cancelled.params.request_id
+                {
+                    self.unanswered.remove(id);
+                }
+                None
+            }
+            JsonRpcMessage::Response(_) | JsonRpcMessage::Error(_) => None,
+        }
+    }
+
     /// Begins a call; true if it was answered. Between the handshake and its answer no call is read: rmcp asks for the next message
     /// when it has written that.
     fn answer_at_once(&self, message: &mut ClientJsonRpcMessage) -> bool {
@@ -116,8 +138,14 @@ impl Transport<RoleServer> for Courier {
     ) -> impl Future<Output = Result<(), Self::Error>> + Send + 'static {
         let answered = match &item {
             JsonRpcMessage::Response(response) => Some(response.id.clone()),
-            JsonRpcMessage::Request(_) | JsonRpcMessage::Notification(_) | JsonRpcMessage::Error(_) => None,
+            JsonRpcMessage::Error(error) => {
+                error.id.as_ref().map(|id| self.unanswered.remove(id));
+                None
+            }
+            JsonRpcMessage::Request(_) | JsonRpcMessage::Notification(_) => None,
         };
+        // Before it is written: who has the answer may use the id again.
+        answered.as_ref().map(|id| self.unanswered.remove(id));
         let sent = self.out.write(serde_json::to_vec(&item));
         let server = Arc::clone(&self.server);
         async move {
@@ -135,6 +163,10 @@ impl Transport<RoleServer> for Courier {
                 self.server.reach.close();
                 return None;
             };
+            if let Some(refusal) = self.repeats(&message) {
+                self.read.push_front(Err(refusal));
+                continue;
+            }
             if let Some(hello) = handshake(&message) {
                 self.knows_lists = hello.protocol_version == ProtocolVersion::V_2025_03_26;
                 if !self.opened || self.client.is_some() {
@@ -148,6 +180,9 @@ impl Transport<RoleServer> for Courier {
             // Before that request rmcp takes anything but a request for a reason to leave.
             if self.opened || matches!(message, JsonRpcMessage::Request(_)) {
                 self.opened |= opens(&message);
+                if let JsonRpcMessage::Request(request) = &message {
+                    self.unanswered.insert(request.id.clone());
+                }
                 return Some(message);
             }
         }

@@ -2,9 +2,9 @@
 //!
 //! rmcp passes over what is no JSON, and whoever sent it waits.
 
-#[cfg(feature = "mcp-http")]
-use rmcp::model::RequestId;
-use rmcp::model::{CallToolRequest, ClientJsonRpcMessage, ClientRequest, ErrorCode, JsonRpcMessage, JsonRpcRequest};
+use rmcp::model::{
+    CallToolRequest, ClientJsonRpcMessage, ClientRequest, ErrorCode, JsonRpcMessage, JsonRpcRequest, RequestId,
+};
 use serde::Deserialize as _;
 use serde::de::IgnoredAny;
 use serde_json::{Value, json};
@@ -48,6 +48,17 @@ impl Refusal {
     /// A message of more than so many bytes.
     pub(super) fn too_long(most: usize) -> Self {
         Self::invalid(&format!("a message has at most {most} bytes"))
+    }
+
+    /// A request with the id of another one that is not answered yet.
+    pub(super) fn repeated(id: &RequestId) -> Self {
+        let id = serde_json::to_value(id).unwrap_or_default();
+        Self {
+            id,
+            ..Self::invalid(
+                "a request with this id is not answered yet: each has an id of its own, so this one was not taken",
+            )
+        }
     }
 
     /// A request that has to come alone.

@@ -194,6 +194,25 @@ fn too_many_waits_at_once_leave_room_for_a_stop() {
 }
 
 #[test]
+fn a_request_with_the_id_of_one_that_waits_is_refused_and_not_done() {
+    let home = Home::new();
+    let mut agent = Agent::start(&home);
+    let id = agent.begin("sleep 60");
+    let wait = agent.send_call("wait", json!({"ids": [id]}));
+    let params = json!({"name": "run", "arguments": {"command": "true"}, "_meta": agent.meta()});
+    let again = json!({"jsonrpc": "2.0", "id": wait, "method": "tools/call", "params": params});
+    agent.write(&again);
+    let refused = agent.answer(wait).unwrap_err();
+    assert!(refused["code"] == -32600 && refused["message"].as_str().unwrap().contains("this id"), "{refused}");
+    assert_eq!(home.cli(&["ps", "-a", "--all-sessions"])["tasks"].as_array().unwrap().len(), 1);
+    assert!(agent.call("stop", json!({"ids": [id]})).verdict().starts_with("KILLED"));
+    assert!(agent.told(wait).verdict().starts_with("KILLED"));
+    // What was answered gives its id back.
+    agent.write(&again);
+    assert!(agent.told(wait).verdict().starts_with("SUCCEEDED"));
+}
+
+#[test]
 fn a_number_that_would_be_rounded_is_refused_and_named() {
     let home = Home::new();
     let mut agent = Agent::start(&home);
