@@ -25,6 +25,8 @@ const LIVE: usize = 2_000;
 const BATCH: u64 = 5_000;
 /// How often each thing is asked; the shortest time counts, since what else the machine does only adds to it.
 const LOOKS: usize = 15;
+/// How often both homes are measured where the large one seems to take longer: the machine may have had other work just then.
+const TRIES: usize = 3;
 /// How often a daemon is started.
 const STARTS: usize = 5;
 /// Its session has half of all tasks, and is the one that asks; the others have as many others.
@@ -60,29 +62,47 @@ pub(crate) fn run(trial: &mut Trial<'_>, options: &Options) -> Result<(), String
     let many = options.ended.map_or_else(|| many(trial.time, took), |many| many.max(FEW * 2));
     let homes = [few, filled(trial, many)?.0];
     for live in [0, LIVE] {
-        let mut seen = Vec::new();
-        for (ended, subject, old) in &homes {
-            let tasks = if live == 0 { Vec::new() } else { start_many(subject, live)? };
-            let figures = measure(subject, &old.to_string())?;
-            if live > 0 {
-                check_all_live(subject, &tasks)?;
-                subject.say("onlooker", &["kill", "-s", SESSION, "--grace", "20ms"])?;
+        let [mut small, mut large] = [measure_with(&homes[0], live)?, measure_with(&homes[1], live)?];
+        for _ in 1..TRIES {
+            if large.beyond(&small).is_empty() {
+                break;
             }
+            small.take_less(&measure_with(&homes[0], live)?);
+            large.take_less(&measure_with(&homes[1], live)?);
+        }
+        for ((ended, ..), figures) in homes.iter().zip([&small, &large]) {
             let row = format!("{ended} ended, {live} live");
             println!("life: {row}: {}", figures.line());
             for (name, value) in &figures.0 {
                 trial.results.set("life", &row, name, *value)?;
             }
-            seen.push(figures);
         }
-        for words in seen[1].beyond(&seen[0]) {
+        for words in large.beyond(&small) {
             trial.results.fail("life", &format!("{many} ended, {live} live"), &words)?;
         }
     }
     Ok(())
 }
 
+/// The figures of a home while so many tasks live in it.
+fn measure_with((_, subject, old): &(u64, Subject, TaskId), live: usize) -> Result<Figures, String> {
+    let tasks = if live == 0 { Vec::new() } else { start_many(subject, live)? };
+    let figures = measure(subject, &old.to_string())?;
+    if live > 0 {
+        check_all_live(subject, &tasks)?;
+        subject.say("onlooker", &["kill", "-s", SESSION, "--grace", "20ms"])?;
+    }
+    Ok(figures)
+}
+
 impl Figures {
+    /// Keeps of each figure the lower one: what else the machine did only added to the other.
+    fn take_less(&mut self, other: &Self) {
+        for ((_, value), (_, other)) in self.0.iter_mut().zip(&other.0) {
+            *value = (*value).min(*other);
+        }
+    }
+
     fn line(&self) -> String {
         self.0.iter().map(|(name, value)| format!("{name} {value}")).collect::<Vec<_>>().join(", ")
     }
