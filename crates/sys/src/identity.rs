@@ -1,6 +1,6 @@
 //! Which process is meant: a pid together with its start time, never a bare pid.
 
-use std::{fs, io, io::Read as _};
+use std::{fs, io, io::Read as _, os::unix::fs::MetadataExt as _};
 
 pub use crate::form::record::Who;
 
@@ -99,6 +99,14 @@ fn keeps_a_task(pid: i32) -> bool {
 pub fn holds_file_in(pid: i32, folder: &std::path::Path) -> bool {
     let Ok(open) = fs::read_dir(format!("/proc/{pid}/fd")) else { return false };
     open.flatten().any(|fd| fs::read_link(fd.path()).is_ok_and(|target| target.starts_with(folder)))
+}
+
+/// Whether this very process has that file open, as far as we may see; one that is ending has let go of all its files before it
+/// is seen to be gone (`do_exit`, kernel/exit.c).
+pub fn has_open(who: Who, file: &fs::File) -> bool {
+    let (Ok(wanted), Ok(open)) = (file.metadata(), fs::read_dir(format!("/proc/{}/fd", who.pid))) else { return false };
+    let is_it = |found: fs::Metadata| (found.dev(), found.ino()) == (wanted.dev(), wanted.ino());
+    open.flatten().any(|fd| fs::metadata(fd.path()).is_ok_and(is_it)) && is_alive(who)
 }
 
 /// The bytes of `/proc/PID/stat`.
@@ -200,6 +208,22 @@ mod tests {
         assert!(is_alive(us));
         assert!(!is_alive(Who { start_ticks: us.start_ticks + 1, ..us }));
         assert!(!is_alive(Who::default()));
+    }
+
+    #[test]
+    fn a_file_is_open_in_whoever_has_it_until_he_ends() {
+        let (first, second) = (fs::File::open("/dev/null").unwrap(), tempfile::tempfile().unwrap());
+        let us = who(own_pid()).unwrap();
+        assert!(has_open(us, &first) && has_open(us, &second));
+        assert!(!has_open(Who { start_ticks: us.start_ticks + 1, ..us }, &first));
+        let mut child = Command::new("/bin/cat").stdin(Stdio::piped()).stdout(Stdio::null()).spawn().unwrap();
+        let cat = who(i32::try_from(child.id()).unwrap()).unwrap();
+        assert!(has_open(cat, &first) && !has_open(cat, &second));
+        drop(child.stdin.take());
+        let pidfd = crate::pidfd::PidFd::open(cat).unwrap();
+        crate::watch::poll(&[(std::os::fd::AsFd::as_fd(&pidfd), crate::watch::For::Read)], None).unwrap();
+        assert!(!has_open(cat, &first));
+        child.wait().unwrap();
     }
 
     #[test]

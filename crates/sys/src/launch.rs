@@ -34,6 +34,15 @@ pub enum Work<'a> {
     },
 }
 
+/// What a keeper has open from its first moment on, whatever becomes of who starts it.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Inherited<'a> {
+    /// The master of its task's terminal: its stdin.
+    pub terminal: Option<BorrowedFd<'a>>,
+    /// The pipes of its task's output, where nobody else may have them open: its stdout and stderr, which it does not use.
+    pub pipes: [Option<BorrowedFd<'a>>; 2],
+}
+
 /// The keeper program, in a place that an upgrade of ringback never changes.
 #[derive(Debug)]
 pub enum KeeperImage {
@@ -97,17 +106,17 @@ impl KeeperImage {
     /// It gets its id and nothing else: an empty environment (but for `crash`), no stdio, every signal blocked. Whoever
     /// starts it takes in its end with [`crate::reap::take_in`].
     pub fn spawn(&self, task_dir: &Path, id: &str, work: Work<'_>, crash: Option<&OsStr>) -> io::Result<i32> {
-        self.spawn_with(task_dir, id, work, crash, None)
+        self.spawn_with(task_dir, id, work, crash, Inherited::default())
     }
 
-    /// As [`KeeperImage::spawn`], with the master of its task's terminal as stdin.
+    /// As [`KeeperImage::spawn`], with something that must not be let go of.
     pub fn spawn_with(
         &self,
         task_dir: &Path,
         id: &str,
         work: Work<'_>,
         crash: Option<&OsStr>,
-        terminal: Option<BorrowedFd<'_>>,
+        inherited: Inherited<'_>,
     ) -> io::Result<i32> {
         let how = match work {
             Work::Start(cgroup) => cgroup.map(Path::as_os_str),
@@ -121,7 +130,8 @@ impl KeeperImage {
             entry.push(point);
             entry
         });
-        spawn::detached(&self.program(), &arguments, crash.as_deref(), task_dir, terminal)
+        let Inherited { terminal, pipes: [first, second] } = inherited;
+        spawn::detached(&self.program(), &arguments, crash.as_deref(), task_dir, [terminal, first, second])
     }
 
     fn program(&self) -> PathBuf {

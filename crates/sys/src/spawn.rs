@@ -10,16 +10,16 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 use std::{io, ptr};
 
-/// Starts `program` in `folder` with nothing of ours but perhaps its stdin: else `/dev/null` as stdio, an environment of
-/// at most one entry, every signal blocked and with its default action (a process must not die of a signal before it has its
-/// hands on the wheel).
+/// Starts `program` in `folder` with nothing of ours but what is given as its stdio: else that is `/dev/null`; an environment
+/// of at most one entry, every signal blocked and with its default action (a process must not die of a signal before it has
+/// its hands on the wheel).
 /// Gives back the pid, of a child that has executed the program.
 pub(crate) fn detached(
     program: &Path,
     arguments: &[&OsStr],
     entry: Option<&OsStr>,
     folder: &Path,
-    stdin: Option<BorrowedFd<'_>>,
+    stdio: [Option<BorrowedFd<'_>>; 3],
 ) -> io::Result<i32> {
     let program = text(program.as_os_str())?;
     let arguments: Vec<CString> = arguments.iter().map(|word| text(word)).collect::<io::Result<_>>()?;
@@ -29,7 +29,7 @@ pub(crate) fn detached(
     argv.push(ptr::null_mut());
     let mut envp: Vec<*mut libc::c_char> = entry.iter().map(|entry| entry.as_ptr().cast_mut()).collect();
     envp.push(ptr::null_mut());
-    let (actions, attributes) = (Actions::new(&folder, stdin)?, Attributes::new()?);
+    let (actions, attributes) = (Actions::new(&folder, stdio)?, Attributes::new()?);
     let mut pid = 0;
     // SAFETY: all pointers are to values that live until the call returns, the lists end with null, and the program
     // does not change what it is given.
@@ -59,20 +59,20 @@ fn answer(error: libc::c_int) -> io::Result<()> {
 struct Actions(MaybeUninit<libc::posix_spawn_file_actions_t>);
 
 impl Actions {
-    fn new(folder: &CString, stdin: Option<BorrowedFd<'_>>) -> io::Result<Self> {
+    fn new(folder: &CString, stdio: [Option<BorrowedFd<'_>>; 3]) -> io::Result<Self> {
         let mut actions = MaybeUninit::uninit();
         // SAFETY: the place is valid for the write.
         answer(unsafe { libc::posix_spawn_file_actions_init(actions.as_mut_ptr()) })?;
         let mut actions = Self(actions);
         let place = actions.0.as_mut_ptr();
-        for number in 0..=2 {
+        for (number, given) in (0..).zip(stdio) {
             let null = c"/dev/null".as_ptr();
-            // SAFETY: `place` was initialised above; the path is copied.
-            answer(unsafe { libc::posix_spawn_file_actions_addopen(place, number, null, libc::O_RDWR, 0) })?;
-        }
-        if let Some(stdin) = stdin {
-            // SAFETY: `place` was initialised above; the descriptor is open until the spawn is over.
-            answer(unsafe { libc::posix_spawn_file_actions_adddup2(place, stdin.as_raw_fd(), 0) })?;
+            answer(match given {
+                // SAFETY: `place` was initialised above; the descriptor is open until the spawn is over.
+                Some(given) => unsafe { libc::posix_spawn_file_actions_adddup2(place, given.as_raw_fd(), number) },
+                // SAFETY: `place` was initialised above; the path is copied.
+                None => unsafe { libc::posix_spawn_file_actions_addopen(place, number, null, libc::O_RDWR, 0) },
+            })?;
         }
         // SAFETY: as above.
         answer(unsafe { libc::posix_spawn_file_actions_addchdir_np(place, folder.as_ptr()) })?;

@@ -67,6 +67,22 @@ fn what_was_written_while_nobody_kept_is_there() {
 }
 
 #[test]
+fn what_is_in_a_pipe_survives_a_daemon_that_is_killed_once_it_has_started_the_next_keeper() {
+    // The next keeper has not opened anything yet; how far it is, is up to chance.
+    for _ in 0..10 {
+        let mut task = Order::sh("echo said; exit 9").crashing_at("keeper.before-splice").start();
+        assert_eq!(task.keeper_status(), 9);
+        let status = reap(task.record().main.pid);
+        task.ask(Request { ask: Ask::Witness, status, ..Request::default() });
+        task.take_over();
+        task.let_go();
+        let record = task.wait_closed();
+        assert_eq!((code(&record), record.output_complete), (Some(9), true));
+        assert_eq!(task.text(), "said\n");
+    }
+}
+
+#[test]
 fn a_witness_says_nothing_to_the_keeper_that_is_the_parent() {
     let task = Order::sh("echo up; read _; exit 3").with(|head| head.stdin = true).start();
     task.wait_output(|output| output == b"up\n");

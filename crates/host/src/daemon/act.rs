@@ -9,7 +9,7 @@ use ringback_core::task::{Input, Stop};
 use ringback_sys::form::record::{Phase, Record, Step, Who};
 use ringback_sys::form::request::{Ask, Request};
 use ringback_sys::keeper::CRASH_POINTS;
-use ringback_sys::launch::Work;
+use ringback_sys::launch::{Inherited, Work};
 use ringback_sys::pidfd::PidFd;
 use ringback_sys::{image, process, task_files};
 
@@ -144,11 +144,15 @@ impl Daemon {
         let keeper_point = armed().filter(|point| CRASH_POINTS.iter().any(|name| point == name));
         let name = id.to_string();
         let cgroup = self.cgroups.as_ref().ok().map(|cgroups| cgroups.of_task(&name));
-        let torn = self.lives.get(&id).is_some_and(|live| live.unheld);
+        let live = self.lives.get(&id);
+        let torn = live.is_some_and(|live| live.unheld);
         let work = if takeover { Work::TakeOver { torn } } else { Work::Start(cgroup.as_deref()) };
         let point = keeper_point.map(AsRef::as_ref);
-        let terminal = self.lives.get(&id).and_then(|live| live.terminal.as_ref()).map(AsFd::as_fd);
-        self.image.spawn_with(&self.dir(id), &name, work, point, terminal)
+        let terminal = live.and_then(|live| live.terminal.as_ref()).map(AsFd::as_fd);
+        // Of a task that has ended we may be the only one who has its pipes, and may be killed before the keeper opens them.
+        let idle = |at: usize| live.and_then(|live| live.idle.get(at)).map(AsFd::as_fd);
+        let pipes = if takeover { [idle(0), idle(1)] } else { [None, None] };
+        self.image.spawn_with(&self.dir(id), &name, work, point, Inherited { terminal, pipes })
     }
 
     /// Puts the keeper program back if somebody has taken it away, or changed it; whether keepers can be launched again.

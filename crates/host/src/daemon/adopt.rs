@@ -79,9 +79,6 @@ impl Daemon {
             }
             self.hold_known(id, record);
         }
-        if let Some((_, record)) = seen.as_ref().filter(|_| !lives) {
-            self.hold_what_is_left(id, record);
-        }
         let input = if look.unread && !rebooted && self.put_off(id) {
             // What became of it is seen later. One that cannot be read may say that it was started.
             Input::Saw(if seen.is_some() { Sight::New } else { Sight::Started })

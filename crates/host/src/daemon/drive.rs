@@ -255,9 +255,7 @@ impl Daemon {
                 self.take_stock(id);
             }
             self.hold_known(id, &record);
-            if gone {
-                self.hold_what_is_left(id, &record);
-            } else {
+            if !gone {
                 self.is_held_again(id);
             }
             if record.phase == Phase::Started {

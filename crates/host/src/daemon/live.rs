@@ -253,19 +253,18 @@ impl Daemon {
         }
     }
 
-    /// The keeper of this task is gone. What its pipes hold is there as long as anybody has them open: we, or else a living
-    /// process of the task. Where neither can be said, nobody knows how much is gone.
-    pub(super) fn hold_what_is_left(&mut self, id: TaskId, record: &Record) {
-        let open = matches!(record.phase, Phase::Started | Phase::Ended) && !record.output_complete;
-        if !open || self.lives.get(&id).is_none_or(Live::holds_pipes) {
+    /// The keeper of this task is gone, and we had not held its pipes until now. What is in them is there as long as anybody has
+    /// them open: we, or else the main process. Where neither can be said, nobody knows how much is gone.
+    fn hold_what_is_left(&mut self, id: TaskId, record: &Record) {
+        if !matches!(record.phase, Phase::Started | Phase::Ended) || record.output_complete {
             return;
         }
         self.open_pipes(id);
-        // First the pipes: a process that lives after that has kept them until we had them.
-        let alive = identity::is_alive(record.main);
         if let Some(live) = self.lives.get_mut(&id) {
+            // First the pipes: whoever has them open after that has kept them until we had them.
+            let kept = live.holds_pipes() && live.idle.iter().all(|pipe| identity::has_open(record.main, pipe));
             // What a terminal has shown is in a pipe that the command does not hold.
-            live.unheld |= !alive || !live.holds_pipes() || live.row.asked.pty.is_some();
+            live.unheld |= !kept || live.row.asked.pty.is_some();
         }
     }
 
@@ -302,8 +301,21 @@ impl Daemon {
         held.process.exit_status().ok().flatten().or_else(|| reap::zombie_status(record.main))
     }
 
-    /// Looks for the keeper of a task and for what it has recorded.
+    /// Looks for the keeper of a task and for what it has recorded, and takes hold of its pipes.
+    ///
+    /// First the pipes: a keeper that has its lock after that has them open, too. It lets go of the lock, which has the lowest of
+    /// its numbers, before them (`close_files`, fs/file.c); and one that takes over has had them from its start.
     pub(super) fn find(&mut self, id: TaskId) -> Look {
+        let held = self.lives.get(&id).is_some_and(Live::holds_pipes);
+        self.hold_pipes(id);
+        let look = self.look_for(id);
+        if let Some(record) = look.record.as_ref().filter(|_| !look.lives && !held) {
+            self.hold_what_is_left(id, record);
+        }
+        look
+    }
+
+    fn look_for(&mut self, id: TaskId) -> Look {
         let found = match task_files::find_state(&self.dir(id)) {
             Ok(found) => found,
             Err(error) => {

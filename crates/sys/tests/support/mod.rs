@@ -18,7 +18,7 @@ use ringback_sys::form::receipt;
 use ringback_sys::form::record::{Cause, FILE_BYTES, Phase, Record};
 use ringback_sys::form::request::{Ask, Request};
 use ringback_sys::form::spec::Head;
-use ringback_sys::launch::{KeeperImage, Work};
+use ringback_sys::launch::{Inherited, KeeperImage, Work};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::fs::{CWD, FileType, Mode, mknodat};
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
@@ -209,6 +209,11 @@ impl Task {
         self
     }
 
+    /// The daemon is killed: whatever it held is let go of.
+    pub fn let_go(&mut self) {
+        self.held.clear();
+    }
+
     /// Starts a keeper that takes over from a dead one.
     pub fn take_over(&mut self) {
         self.crash = None;
@@ -224,8 +229,9 @@ impl Task {
     pub fn spawn_from(&mut self, image: &KeeperImage, takeover: bool) {
         let crash = self.crash.as_deref().map(OsStr::new);
         let work = if takeover { Work::TakeOver { torn: false } } else { Work::Start(self.cgroup.as_deref()) };
-        let terminal = self.terminal.as_ref().map(AsFd::as_fd);
-        self.keeper = Some(image.spawn_with(&self.folder, &self.id, work, crash, terminal).unwrap());
+        let pipes = [0, 1].map(|at| self.held.get(at).filter(|_| takeover).map(AsFd::as_fd));
+        let inherited = Inherited { terminal: self.terminal.as_ref().map(AsFd::as_fd), pipes };
+        self.keeper = Some(image.spawn_with(&self.folder, &self.id, work, crash, inherited).unwrap());
     }
 
     /// The newest record.
