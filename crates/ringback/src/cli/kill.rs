@@ -14,7 +14,7 @@ use crate::explain::{Done, EXIT_FAILED};
 use crate::render::{json, receipt, task as render};
 
 /// A stop after which nobody can say that all are gone.
-const EXIT_SURVIVORS: u8 = 1;
+const EXIT_NOT_SEEN_GONE: u8 = 1;
 
 /// Stop tasks with everything they started
 ///
@@ -104,7 +104,7 @@ fn exit_code(found: &Tasks) -> u8 {
     match () {
         () if !found.faults.is_empty() => EXIT_FAILED,
         () if found.list.iter().all(TaskObject::is_seen_gone) => 0,
-        () => EXIT_SURVIVORS,
+        () => EXIT_NOT_SEEN_GONE,
     }
 }
 

@@ -14,19 +14,25 @@ use crate::render::json::document;
 
 /// Exit codes, as every page names them.
 const EXIT_STATUS: [(&str, &str); 9] = [
-    ("0-255", "Of `run -f`, `run --wait`, `retry -f`, `wait` and `logs -f --exit-code`: the task's own exit code."),
+    (
+        "0-255",
+        "Of `run -f`, `run --wait`, `retry -f`, `wait`, `attach` and `logs -f --exit-code`: the task's own exit code.",
+    ),
     ("128+N", "The task died of signal N, also when ringback sent it. 143 where it answered TERM with exit code 0."),
     ("0", "Of the other verbs: done. `run` alone: the task is recorded."),
     (
         "1",
-        "`kill`, `session end`: a process survived. `doctor`: a check failed. `demo`: something does not hold. \
-           `daemon status`: no daemon runs. `hook`: the hook failed.",
+        "`kill`, `session end`: a process survived, or nobody could see that none is left. `doctor`: a check failed. \
+           `demo`: something does not hold. `daemon status`: no daemon runs. `hook`: the hook failed.",
     ),
     ("2", "The command line is wrong."),
     ("124", "The wait timed out; the task runs on."),
     ("125", "ringback failed, or the task is lost."),
     ("126, 127", "The program could not be executed, or was not found."),
-    ("130, 141", "You pressed Ctrl-C while looking, or who read the output went away; the task runs on."),
+    (
+        "130, 141",
+        "You pressed Ctrl-C while looking or left `attach`, or who read the output went away; the task runs on.",
+    ),
 ];
 const ENVIRONMENT: [(&str, &str); 10] = [
     ("RINGBACK_HOME", "The home. Without it $XDG_STATE_HOME/ringback, without that ~/.local/state/ringback."),
