@@ -234,7 +234,7 @@ pub struct OutputObject {
     pub lines: Option<u64>,
     /// `[from, to, why]` of bytes that are not there.
     pub gaps: Vec<(u64, u64, String)>,
-    /// Its cap on disk; 0 from a daemon that does not say it.
+    /// Its cap on disk; 0 where it has none, and from a daemon that does not say it.
     pub max_bytes: u64,
     /// What happens when it reaches its cap: `head-tail`, `kill` or `stop-recording`.
     pub policy: String,
@@ -384,8 +384,7 @@ impl TaskObject {
         }
     }
 
-    /// Whether it was lost by somebody who did not see its processes end, and no stop has looked for them since. A restart of the
-    /// machine leaves none.
+    /// Whether it is lost without anybody having seen its processes end, also by a stop since. A restart of the machine leaves none.
     pub fn has_unseen_end(&self) -> bool {
         self.state == "lost" && self.reason.as_deref() != Some("reboot") && self.cleanup.is_none()
     }

@@ -263,9 +263,9 @@ fn output_line(task: &TaskObject) -> String {
         clean::line(&task.output.path)
     };
     let most = match task.output.max_bytes {
-        0 | u64::MAX => String::new(),
+        0 => String::new(),
         _ if task.output.complete && task.output.gaps.is_empty() => String::new(),
-        most => format!(" of at most {} on disk", size_text(most)),
+        most => format!(", at most {} on disk", size_text(most)),
     };
     format!("{path} ({}{most}{lines}{open})", size_text(task.output.bytes))
 }
@@ -281,6 +281,20 @@ mod tests {
 
     fn task(state: &str) -> TaskObject {
         TaskObject { state: state.to_owned(), duration_ms: Some(3_200), ..TaskObject::default() }
+    }
+
+    #[test]
+    fn the_cap_of_an_output_is_named_where_it_can_be_reached_or_was() {
+        let mut task = TaskObject::default();
+        let line = |task: &TaskObject| output_line(task).trim_start().to_owned();
+        (task.output.bytes, task.output.max_bytes) = (2 << 20, 1 << 20);
+        assert_eq!(line(&task), "(2.0 MiB, at most 1.0 MiB on disk, may grow)");
+        task.output.complete = true;
+        assert_eq!(line(&task), "(2.0 MiB)");
+        task.output.gaps = vec![(1 << 18, 5 << 18, "output_limit".to_owned())];
+        assert_eq!(line(&task), "(2.0 MiB, at most 1.0 MiB on disk)");
+        (task.output.complete, task.output.max_bytes) = (false, 0);
+        assert_eq!(line(&task), "(2.0 MiB, may grow)");
     }
 
     #[test]
