@@ -30,7 +30,7 @@ pub(super) fn write(task: &TaskObject, output: Option<&mut Output>, out: &mut dy
         output.scan(0..length, true, &mut |piece| match piece {
             Piece::Gap(gap) => {
                 tape.flush()?;
-                tape.event(None, "m", &format!("bytes {}-{} are missing: {}", gap.from, gap.to - 1, gap.why))
+                tape.event(None, "m", &format!("bytes {}-{} are missing: {}", gap.from, gap.last(), gap.why))
             }
             Piece::Bytes { offset, bytes, wall_ms, .. } => {
                 let mut done = 0;

@@ -6,11 +6,9 @@ use std::time::Duration;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use clap::Args;
-use jiff::Timestamp;
 use regex::bytes::Regex;
 use ringback_host::client::Client;
 use ringback_host::client::output::{Line, LineSink, Lines, Output, Piece, Stream};
-use ringback_host::quantity::millis;
 use ringback_host::wire::{Reply, Request, TaskObject};
 use ringback_render::digest::{BUDGET_BYTES, Calls};
 use serde_json::{Value, json};
@@ -244,7 +242,7 @@ impl Logs {
     fn begin(&self, output: &mut Output) -> io::Result<u64> {
         match (self.offset, self.since) {
             (Some(offset), _) => Ok(offset),
-            (None, Some(age)) => output.offset_at(ago(age)),
+            (None, Some(age)) => output::offset_ago(output, age),
             (None, None) => Ok(0),
         }
     }
@@ -252,7 +250,7 @@ impl Logs {
     /// How many bytes are printed at most.
     fn limit(&self, output: &mut Output) -> io::Result<Option<u64>> {
         let Some(age) = self.until else { return Ok(self.limit) };
-        Ok(Some(output.offset_at(ago(age))?.saturating_sub(self.begin(output)?)))
+        Ok(Some(output::offset_ago(output, age)?.saturating_sub(self.begin(output)?)))
     }
 
     /// Where printing begins.
@@ -314,11 +312,6 @@ impl Logs {
         let (from, stopped) = self.print(task, output, choice, &mut bytes, budget)?;
         Ok(report(task, &Part { from, stopped, total: output.len()?, bytes, gaps }))
     }
-}
-
-/// The time so long ago, in milliseconds.
-fn ago(age: Duration) -> u64 {
-    u64::try_from(Timestamp::now().as_millisecond()).unwrap_or(0).saturating_sub(millis(age))
 }
 
 /// What a person would see at its terminal now.

@@ -203,7 +203,7 @@ impl LineSink for Page<'_> {
             let event = json!({ "event": "gap", "task": task, "from": gap.from, "to": gap.to, "why": gap.why });
             return writeln!(self.out, "{}", document(event));
         }
-        let mark = format!("[ringback: bytes {}-{} are missing: {}]\n", gap.from, gap.to - 1, clean::line(&gap.why));
+        let mark = format!("[ringback: bytes {}-{} are missing: {}]\n", gap.from, gap.last(), clean::line(&gap.why));
         if self.choice.raw {
             return io::stderr().write_all(mark.as_bytes());
         }

@@ -223,7 +223,7 @@ impl Filter<'_> {
     fn gap(&mut self, gap: &Gap) {
         // Lines before and after it do not stand beside each other.
         (self.after, self.before) = (0, VecDeque::new());
-        let text = format!("[ringback: bytes {}-{} are missing: {}]", gap.from, gap.to - 1, clean::line(&gap.why));
+        let text = format!("[ringback: bytes {}-{} are missing: {}]", gap.from, gap.last(), clean::line(&gap.why));
         self.give(Printed { number: 0, last_number: 0, repeats: 1, text, is_match: false });
     }
 

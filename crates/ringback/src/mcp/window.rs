@@ -6,10 +6,8 @@ use std::io;
 use std::ops::Range;
 use std::time::Duration;
 
-use jiff::Timestamp;
 use regex::bytes::Regex;
 use ringback_host::client::output::{Gap, Line, LineSink, Lines, Output, Stream};
-use ringback_host::quantity::millis;
 use ringback_host::wire::TaskObject;
 use ringback_render::digest::Calls;
 
@@ -65,7 +63,7 @@ pub(super) struct Ages {
     pub(super) until: Option<Duration>,
 }
 
-/// Reads a piece of a task's output. Of what came between two times lines are read on from an offset, or found by a pattern.
+/// Reads a piece of a task's output; lines from an offset, or that match, also of what came between two times.
 pub(super) fn read(
     task: &TaskObject,
     want: &Want,
@@ -75,15 +73,10 @@ pub(super) fn read(
 ) -> io::Result<Window> {
     let Some(mut output) = Output::open(task)? else { return Ok(Window::default()) };
     let length = output.len()?;
-    let first = ages.since.map_or(Ok(0), |age| output.offset_at(ago(age)))?;
-    let end = ages.until.map_or(Ok(length), |age| output.offset_at(ago(age)))?.min(length);
+    let first = ages.since.map_or(Ok(0), |age| output::offset_ago(&mut output, age))?;
+    let end = ages.until.map_or(Ok(length), |age| output::offset_ago(&mut output, age))?.min(length);
     let window = piece(task, &mut output, want, only, budget, first..end)?;
     Ok(Window { end: length.max(window.end), ..window })
-}
-
-/// The time so long ago, in milliseconds.
-fn ago(age: Duration) -> u64 {
-    u64::try_from(Timestamp::now().as_millisecond()).unwrap_or(0).saturating_sub(millis(age))
 }
 
 fn piece(
@@ -329,7 +322,7 @@ impl LineSink for Collect {
     fn gap(&mut self, gap: &Gap) -> io::Result<()> {
         let mut shown = String::new();
         // Writing to a string does not fail.
-        let _infallible = write!(shown, "[bytes {}-{} were not kept: {}]", gap.from, gap.to - 1, gap.why);
+        let _infallible = write!(shown, "[bytes {}-{} were not kept: {}]", gap.from, gap.last(), gap.why);
         // Lines before and after it do not stand beside each other.
         self.around = Around { most: self.around.most, ..Around::default() };
         self.next = gap.from;

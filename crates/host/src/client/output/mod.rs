@@ -60,6 +60,13 @@ pub struct Gap {
     pub why: String,
 }
 
+impl Gap {
+    /// The last byte that is missing: in words, ranges have both ends.
+    pub fn last(&self) -> u64 {
+        self.to.saturating_sub(1)
+    }
+}
+
 /// What is read next.
 enum Next<'a> {
     /// The block was filled.
