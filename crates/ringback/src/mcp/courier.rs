@@ -91,14 +91,18 @@ impl Courier {
             }
         }
     }
-}
 
-impl Courier {
     /// Why a request is not taken whose id is that of another one, which is not answered yet: rmcp would answer one of them.
-    fn repeats(&mut self, message: &ClientJsonRpcMessage) -> Option<Refusal> {
+    fn refused(&self, message: &ClientJsonRpcMessage) -> Option<Refusal> {
+        let JsonRpcMessage::Request(request) = message else { return None };
+        self.unanswered.contains(&request.id).then(|| Refusal::repeated(&request.id))
+    }
+
+    /// Keeps in mind which requests rmcp owes an answer once it has this message.
+    fn note(&mut self, message: &ClientJsonRpcMessage) {
         match message {
             JsonRpcMessage::Request(request) => {
-                self.unanswered.contains(&request.id).then(|| Refusal::repeated(&request.id))
+                self.unanswered.insert(request.id.clone());
             }
             JsonRpcMessage::Notification(notification) => {
                 if let ClientNotification::CancelledNotification(cancelled) = &notification.notification
@@ -106,9 +110,8 @@ impl Courier {
                 {
                     self.unanswered.remove(id);
                 }
-                None
             }
-            JsonRpcMessage::Response(_) | JsonRpcMessage::Error(_) => None,
+            JsonRpcMessage::Response(_) | JsonRpcMessage::Error(_) => {}
         }
     }
 
@@ -136,16 +139,15 @@ impl Transport<RoleServer> for Courier {
         &mut self,
         item: TxJsonRpcMessage<RoleServer>,
     ) -> impl Future<Output = Result<(), Self::Error>> + Send + 'static {
-        let answered = match &item {
-            JsonRpcMessage::Response(response) => Some(response.id.clone()),
-            JsonRpcMessage::Error(error) => {
-                error.id.as_ref().map(|id| self.unanswered.remove(id));
-                None
-            }
-            JsonRpcMessage::Request(_) | JsonRpcMessage::Notification(_) => None,
+        let (answered, failed) = match &item {
+            JsonRpcMessage::Response(response) => (Some(response.id.clone()), None),
+            JsonRpcMessage::Error(error) => (None, error.id.as_ref()),
+            JsonRpcMessage::Request(_) | JsonRpcMessage::Notification(_) => (None, None),
         };
         // Before it is written: who has the answer may use the id again.
-        answered.as_ref().map(|id| self.unanswered.remove(id));
+        if let Some(id) = answered.as_ref().or(failed) {
+            self.unanswered.remove(id);
+        }
         let sent = self.out.write(serde_json::to_vec(&item));
         let server = Arc::clone(&self.server);
         async move {
@@ -163,7 +165,7 @@ impl Transport<RoleServer> for Courier {
                 self.server.reach.close();
                 return None;
             };
-            if let Some(refusal) = self.repeats(&message) {
+            if let Some(refusal) = self.refused(&message) {
                 self.read.push_front(Err(refusal));
                 continue;
             }
@@ -180,9 +182,7 @@ impl Transport<RoleServer> for Courier {
             // Before that request rmcp takes anything but a request for a reason to leave.
             if self.opened || matches!(message, JsonRpcMessage::Request(_)) {
                 self.opened |= opens(&message);
-                if let JsonRpcMessage::Request(request) = &message {
-                    self.unanswered.insert(request.id.clone());
-                }
+                self.note(&message);
                 return Some(message);
             }
         }
