@@ -108,9 +108,9 @@ struct State {
     /// The text of the failure that is being read.
     failure: Option<String>,
     message: String,
-    /// How many failed by the totals of the elements at this depth.
-    said_bad: u64,
+    /// How deep the outermost elements are that have totals, and how many failed by those.
     said_at: Option<u32>,
+    said_bad: u64,
 }
 
 impl State {
@@ -152,7 +152,7 @@ impl State {
         }
     }
 
-    /// A total over the tests that are listed is no lie of ours: a suite may fail before its first test.
+    /// Says that the totals have more failures than are listed, which need not be wrong: a suite may fail before its first test.
     fn compare(&mut self) {
         let listed: u64 = self.found.counts.iter().map(|counts| counts.failed + counts.errored).sum();
         if self.said_bad > listed {

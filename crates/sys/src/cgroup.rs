@@ -175,9 +175,9 @@ impl Cgroups {
         is_of_task(path) && !name.starts_with(&self.prefix) && is_empty() && is_own()
     }
 
-    /// Removes those of these that are strange still.
-    pub fn sweep_strange(&self, before: &[PathBuf]) {
-        for path in before.iter().filter(|path| self.is_strange(path)) {
+    /// Removes those of them that are so still.
+    pub fn sweep_strange(&self, noted: &[PathBuf]) {
+        for path in noted.iter().filter(|path| self.is_strange(path)) {
             // One that somebody went into meanwhile stays: the kernel removes none with processes in it.
             let _ = remove(path);
         }

@@ -21,8 +21,8 @@ const WARM_UP: u32 = 6;
 const LAPS_MIN: u64 = 8;
 /// With fewer laps to be compared nothing is said of memory: the daemon still grows into what it will need.
 const LAPS_OF_MEMORY_MIN: usize = 60;
-/// How much of a page more or less is no growth, bytes: the allocator gives back in pieces.
-const PAGES: u64 = 64 << 10;
+/// So many bytes more are no growth: the allocator gives back in pieces.
+const SLACK_BYTES: u64 = 64 << 10;
 /// What is looked for in an output that never has it, so that all of it is searched.
 const NEVER: &str = "zzz-never-zzz";
 
@@ -64,7 +64,7 @@ fn judge(trial: &mut Trial<'_>, name: &str, loads: &[Load]) -> Result<(), String
     let third = (loads.len() / 3).max(1);
     let (first, last) = (&loads[..third], &loads[loads.len() - third..]);
     for (what, of, allowed) in [
-        ("rss_bytes", (|load: &Load| load.rss_bytes) as fn(&Load) -> u64, PAGES),
+        ("rss_bytes", (|load: &Load| load.rss_bytes) as fn(&Load) -> u64, SLACK_BYTES),
         ("fds", |load: &Load| load.fds, 0),
         ("threads", |load: &Load| load.threads, 0),
     ] {

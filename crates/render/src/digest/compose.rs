@@ -57,6 +57,7 @@ pub(super) fn compose(facts: &Facts<'_>, edges: &Edges, budget: usize) -> Compos
     page.add(&facts.verdict.line(facts.bytes, facts.lines, facts.calls, page.line_room()));
     // What was found must not push out the output itself: its end is what people look at first.
     page.limit = budget;
+    // Nor may the gaps, but for the first one.
     page.limit = page.text.len() + page.room().min(gap.max(page.room() * 6 / 10));
     gaps(&mut page, facts.gaps);
     let room = budget.saturating_sub(page.text.len());

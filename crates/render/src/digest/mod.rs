@@ -171,7 +171,7 @@ impl Digester {
         let mut found = scanned.recogniser.finish();
         let read = reports(&found.mentions);
         found.add_reports(read);
-        found.disagree(verdict.has_failed(), verdict.exit_code);
+        found.note_contradictions(verdict.has_failed(), verdict.exit_code);
         let hints = hints::hints(verdict, &edges, bytes, options.calls);
         let facts = compose::Facts {
             verdict,

@@ -314,7 +314,7 @@ impl Findings {
     }
 
     /// Says where sources contradict each other or the exit status. The status stays what it is.
-    pub fn disagree(&mut self, has_failed: bool, exit_code: Option<i32>) {
+    pub fn note_contradictions(&mut self, has_failed: bool, exit_code: Option<i32>) {
         let Some(first) = self.counts.first() else { return };
         let others = self.counts.iter().skip(1).filter(|other| first.source == "JUnit" && other.bad() != first.bad());
         let mut notes: Vec<String> = others

@@ -35,7 +35,7 @@ impl Results {
         };
         let (mut found, sources) = output::findings(&task)?;
         let exit_code = task.exit_code.filter(|_| task.state == "exited");
-        found.disagree(task.has_ended() && exit_code != Some(0), exit_code);
+        found.note_contradictions(task.has_ended() && exit_code != Some(0), exit_code);
         // A report file lists its tests; what else counted the same ones does not have to.
         let unnamed = if self.all && sources.is_empty() { found.unnamed() } else { 0 };
         let left_out = found.tests_left_out.max(unnamed);
