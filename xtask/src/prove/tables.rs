@@ -159,7 +159,10 @@ impl Table {
         let Some((_, rows)) = results.parts().find(|(part, _)| *part == self.part) else {
             return "Not obtained yet.".to_owned();
         };
-        let rows: Vec<_> = rows.iter().filter_map(|(name, row)| Some((name, row.as_object()?))).collect();
+        let ours = (self.part == "peers").then(|| of_daemon(results)).flatten();
+        let ours = ours.map(|row| ("ringback, row \"daemon\" above", row));
+        let others = rows.iter().filter_map(|(name, row)| Some((name.as_str(), row.as_object()?)));
+        let rows: Vec<_> = ours.into_iter().chain(others).collect();
         let has = |column: &&(&str, &str)| rows.iter().any(|(_, row)| row.contains_key(column.0));
         let columns: Vec<_> = self.columns.iter().filter(has).collect();
         let heads: Vec<&str> = columns.iter().map(|(_, head)| *head).collect();
@@ -174,6 +177,12 @@ impl Table {
         let (commit, date) = results.obtained(self.part);
         text + &format!("\nLast added to on {date} with `{commit}`.\n")
     }
+}
+
+/// What was seen of ringback where its daemon was killed: what the peers are held against.
+fn of_daemon(results: &Results) -> Option<&Map<String, Value>> {
+    let (_, rows) = results.parts().find(|(part, _)| *part == "kills")?;
+    rows.get("daemon")?.as_object()
 }
 
 /// All kills together, and how rare a failure must be that none of them has shown.
