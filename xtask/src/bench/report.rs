@@ -1,5 +1,6 @@
 //! The table: on the terminal line by line, and as docs/performance.md between its two marks.
 
+use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::fs;
 use std::process::Command;
@@ -76,7 +77,9 @@ fn table(rows: &[Row]) -> String {
 /// What each row's distance to the floor is made of, and for each missed target the next idea.
 fn distances(rows: &[Row]) -> String {
     let mut text = String::from("\n**What is left between each row and its floor**\n\n");
-    for row in rows.iter().filter(|row| !row.made_of.is_empty() || row.is_missed()) {
+    // Rows of one name have one reason.
+    let mut said = BTreeSet::new();
+    for row in rows.iter().filter(|row| (!row.made_of.is_empty() || row.is_missed()) && said.insert(&row.name)) {
         let reason = if row.made_of.is_empty() { "not looked into yet." } else { row.made_of };
         _ = write!(text, "- *{}*: {reason}", row.name);
         if row.is_missed() {
