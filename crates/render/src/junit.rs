@@ -166,9 +166,9 @@ impl State {
         match tag.name().as_ref() {
             "testsuites" | "testsuite" => {
                 self.is_junit = true;
-                let total = [attribute(tag, "failures")?, attribute(tag, "errors")?];
-                let total: Vec<u64> =
-                    total.into_iter().flatten().filter_map(|count| count.trim().parse().ok()).collect();
+                // A total that cannot be read is none; the tests can be, all the same.
+                let total = ["failures", "errors"].into_iter().filter_map(|name| attribute(tag, name).ok().flatten());
+                let total: Vec<u64> = total.filter_map(|count| count.trim().parse().ok()).collect();
                 // The outermost elements that have totals have them of all.
                 if !total.is_empty() && *self.said_at.get_or_insert(depth) == depth {
                     self.said_bad = total.into_iter().fold(self.said_bad, u64::saturating_add);
@@ -180,6 +180,8 @@ impl State {
                     case.status = match name {
                         "failure" => Status::Failed,
                         "error" => Status::Errored,
+                        // What has failed, and then was given up, has failed.
+                        _ if case.is_bad() => case.status,
                         _ => Status::Skipped,
                     };
                     self.message = attribute(tag, "message")?.unwrap_or_default();
@@ -388,6 +390,32 @@ more</error></testcase>
             notes(&format!("<testsuites failures='1'><testsuite failures='x'>{bad}</testsuite></testsuites>"))
                 .is_empty()
         );
+    }
+
+    #[test]
+    fn wherever_a_report_is_cut_what_had_failed_is_named_and_nothing_passes_for_whole() {
+        let bad = "<failure message=\"a &lt; b\">";
+        let xml = format!(
+            "<?xml version='1.0'?><testsuites><!-- - --><testsuite name='s'><testcase name='a'/><testcase name='b'>{bad}\
+            <![CDATA[x ]]]]><![CDATA[> y]]>&#10;</failure><system-out><![CDATA[<failure/>]]></system-out></testcase>\
+            </testsuite></testsuites>"
+        );
+        let failed_at = xml.find(bad).unwrap() + bad.len();
+        for cut in 0..xml.len() {
+            let (found, error) = read(Slim::new(&xml.as_bytes()[..cut]));
+            let failed = found.counts.first().map_or(0, |counts| counts.failed);
+            assert_eq!((error.is_some(), failed), (true, u64::from(cut >= failed_at)), "{}", &xml[..cut]);
+        }
+        assert!(read(Slim::new(xml.as_bytes())).1.is_none());
+    }
+
+    #[test]
+    fn neither_a_total_nor_a_later_word_hides_what_failed() {
+        let case = "<testcase name='a'><failure message='no'/><skipped/></testcase>";
+        for totals in ["failures='&nbsp;'", "failures='-1' errors='x'", "name='a' name='b' failures='1'"] {
+            let (seen, error) = check(&format!("<testsuite {totals}>{case}</testsuite>"));
+            assert_eq!((seen.as_str(), error), ("0/1/0/0\na -:0 no", None), "{totals}");
+        }
     }
 
     #[test]

@@ -7,8 +7,9 @@ use ringback_core::effect::Effect;
 use ringback_core::id::{Prefix, TaskId};
 use ringback_core::outcome::Cause;
 use ringback_core::retention::Rule;
+use ringback_core::spec::Leftovers;
 use ringback_core::task::{Input, Stop};
-use ringback_sys::form::record::Record as KeeperRecord;
+use ringback_sys::form::record::{Phase, Record as KeeperRecord};
 use ringback_sys::form::request::{Ask, Request as KeeperRequest};
 use ringback_sys::{identity, process};
 
@@ -347,7 +348,11 @@ impl Daemon {
 
     /// A stop has given up on what it could not kill: whoever waits for the tree to be gone is told what is left.
     pub(super) fn settle_stop(&mut self, id: TaskId, record: &KeeperRecord) {
-        let over = (record.stop_over || record.has_receipt) && self.lives.contains_key(&id);
+        let Some(live) = self.lives.get(&id) else { return };
+        let waits = live.row.asked.leftovers == Leftovers::Wait.word();
+        // A keeper says that its stop is over before it tells the end of a main process that did not survive it.
+        let is_yet_to_end = record.phase == Phase::Started && !waits && !identity::is_alive(record.main);
+        let over = (record.stop_over || record.has_receipt) && !is_yet_to_end;
         if over && !self.stops_again(id, record) {
             self.waits.gone(id);
         }

@@ -251,7 +251,7 @@ impl Daemon {
             };
             self.was_read(id);
             let sight = self.sight(id, &record);
-            if record.stop_over || record.has_receipt {
+            if record.stop_over || record.has_receipt || record.phase == Phase::Closed {
                 self.take_stock(id);
             }
             self.hold_known(id, &record);

@@ -84,6 +84,11 @@ impl Inherited {
         }
     }
 
+    /// Whether the whole of this tree came to us, and nobody of it lives.
+    pub(super) fn has_all(&self, id: TaskId) -> bool {
+        self.trees.get(&id).is_some_and(|tree| !tree.unsure) && self.living(id).next().is_none()
+    }
+
     /// Those of this tree that are our children and live.
     fn living(&self, id: TaskId) -> impl Iterator<Item = Who> {
         let of_it = self.children.values().filter(move |(_, owner)| *owner == Some(id));

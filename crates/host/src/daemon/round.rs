@@ -10,6 +10,7 @@ use ringback_core::notice::{self, Kind};
 use ringback_core::outcome::Outcome;
 use ringback_core::retention::Kept;
 use ringback_core::task::Stop;
+use ringback_sys::form::record::Witness;
 use ringback_sys::form::request::Request;
 use ringback_sys::{process, signals};
 
@@ -287,6 +288,9 @@ impl Daemon {
             let before = facts.clone();
             sight::refresh(facts, &dir, record);
             self.inherited.weigh(id, facts);
+            // Who took over from a dead keeper knows the tree by its cgroup, or else by marks that can be shed.
+            let is_seen = record.witness == Witness::Parent || self.cgroups.is_ok() || self.inherited.has_all(id);
+            facts.unseen = facts.started_ms.is_some() && facts.receipt.is_none() && !is_seen;
             facts.output_complete &= !live.unheld;
             changed = (*facts != before).then(|| Box::new(facts.clone()));
         }

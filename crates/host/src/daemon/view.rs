@@ -134,6 +134,7 @@ fn ended(object: &mut TaskObject, facts: &Facts, live: bool, dir: &Path) {
     object.cleanup.clone_from(&facts.receipt);
     object.usage.clone_from(&facts.usage);
     object.paused_ms = facts.paused_ms;
+    object.end_unseen = facts.unseen;
     if live {
         let mut starts = facts.leftover_starts.iter();
         object.leftovers.retain(|left| {

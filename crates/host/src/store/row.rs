@@ -137,6 +137,8 @@ pub struct Facts {
     pub paused_ms: Option<u64>,
     /// What held it back; nothing if it never started.
     pub held: Option<StoredHeld>,
+    /// Whether it was closed, without a stop, by who cannot know that its tree is gone.
+    pub unseen: bool,
 }
 
 /// What held a command back: what limited its tree (`cgroup`, `rlimit` or nothing), and its sandbox.

@@ -87,6 +87,9 @@ pub struct TaskObject {
     pub cleanup: Option<ReceiptObject>,
     /// What it used, once ended; nothing if its keeper did not see the end.
     pub usage: Option<UsageObject>,
+    /// Whether its keeper was killed, and nobody who came after it could see whether its tree is gone.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub end_unseen: bool,
 }
 
 /// What runs: `argv`, or `script` and `shell`.
@@ -384,8 +387,9 @@ impl TaskObject {
         }
     }
 
-    /// Whether it is lost without anybody having seen its processes end, also by a stop since. A restart of the machine leaves none.
+    /// Whether nobody saw its processes end, and no stop has looked for them since. A restart of the machine leaves none.
     pub fn has_unseen_end(&self) -> bool {
-        self.state == "lost" && self.reason.as_deref() != Some("reboot") && self.cleanup.is_none()
+        let is_lost = self.state == "lost" && self.reason.as_deref() != Some("reboot");
+        (is_lost || self.end_unseen) && self.cleanup.is_none()
     }
 }

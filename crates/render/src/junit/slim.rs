@@ -34,6 +34,8 @@ enum Within {
     Comment(usize),
     /// After so many `]` in a row.
     Cdata(usize),
+    /// Of `<? ?>`, where quotes mean nothing; whether the last byte was `?`.
+    Instruction(bool),
 }
 
 impl<R: BufRead> Slim<R> {
@@ -48,6 +50,7 @@ impl<R: BufRead> Slim<R> {
         match *within {
             Within::Text if first == b'<' => *within = Within::Opening(CDATA, 0),
             Within::Text => return some_of(text, memchr::memchr(b'<', bytes).unwrap_or(bytes.len()), bytes),
+            Within::Opening(_, 0) if first == b'?' => (*within, *text) = (Within::Instruction(false), 0),
             Within::Opening(_, 1) if first == COMMENT[1] => *within = Within::Opening(COMMENT, 2),
             Within::Opening(begin, seen) if first == begin[seen] => {
                 *within = match (seen + 1 == begin.len(), begin == CDATA) {
@@ -72,6 +75,14 @@ impl<R: BufRead> Slim<R> {
                 };
                 *text = 0;
             }
+            Within::Instruction(is_asked) => match first {
+                b'?' => *within = Within::Instruction(true),
+                b'>' if is_asked => (*within, *text) = (Within::Text, 0),
+                _ => {
+                    *within = Within::Instruction(false);
+                    return some_of(text, memchr::memchr(b'?', bytes).unwrap_or(bytes.len()), bytes);
+                }
+            },
             Within::Comment(dashes) => match first {
                 b'-' => *within = Within::Comment(dashes + 1),
                 b'>' if dashes >= 2 => (*within, *text) = (Within::Text, 0),
@@ -180,6 +191,9 @@ mod tests {
         }
         let (text, left) = long("x> ]] - ' ");
         check(&format!("<a><b>{text}</b>{text}</a>"), &format!("<a><b>{left}</b>{left}</a>"));
+        let odd =
+            format!("<?xml version='1.0'?><?note it's > so??><a>{text}</a><b c=\"{}\"/>", "x".repeat(TEXT_BYTES_MAX));
+        check(&odd, &odd.replace(&text, &left));
         let attributes = |text: &str| format!("<a b=\"{text}\" c='{}'/>", text.replace('\'', "\""));
         check(&attributes(&text), &attributes(&left));
         let (text, left) = long("x> ]] ' ");

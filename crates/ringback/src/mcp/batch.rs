@@ -1,5 +1,7 @@
 //! Lists of messages over HTTP, as the one version has them that knows lists (2025-03-26, "Sending Messages to the Server").
 
+use std::sync::Arc;
+
 use http_body_util::{BodyExt as _, Full};
 use hyper::body::Bytes;
 use hyper::header::{CONTENT_TYPE, HeaderMap, HeaderValue};
@@ -9,6 +11,7 @@ use rmcp::model::{ClientJsonRpcMessage, ClientRequest, JsonRpcMessage};
 use serde_json::Value;
 use tokio::task::JoinHandle;
 
+use super::flight::{Flight, Flights};
 use super::http::{Answered, Service};
 use super::message::{self, Read, Refusal};
 
@@ -23,14 +26,30 @@ pub(super) fn knows_lists(headers: &HeaderMap) -> bool {
 }
 
 /// Answers all messages of a list with one list, at once as far as they are requests; with nothing where none is one.
-pub(super) async fn answer(service: &Service, parts: &Parts, list: Vec<Read>) -> Response<Answered> {
+pub(super) async fn answer(
+    service: &Service,
+    flights: &Arc<Flights>,
+    parts: &Parts,
+    list: Vec<Read>,
+) -> Response<Answered> {
     let mut answers = Vec::new();
-    let mut asked: Vec<JoinHandle<Response<Answered>>> = Vec::new();
+    let mut asked: Vec<(JoinHandle<Response<Answered>>, Option<Flight>)> = Vec::new();
     for read in list {
         match read.and_then(without_handshake) {
             Err(refusal) => answers.push(refusal.answer()),
             Ok(None) => {}
             Ok(Some(message)) => {
+                let flight = match &message {
+                    JsonRpcMessage::Request(request) => flights.begin(&parts.headers, &request.id),
+                    _ => Ok(None),
+                };
+                let flight = match flight {
+                    Ok(flight) => flight,
+                    Err(refusal) => {
+                        answers.push(refusal.answer());
+                        continue;
+                    }
+                };
                 let body = Full::new(Bytes::from(serde_json::to_vec(&message).unwrap_or_default()));
                 let (service, mut request) = (service.clone(), Request::from_parts(parts.clone(), body));
                 if let Some(rounded) = message::noted(&message) {
@@ -38,7 +57,7 @@ pub(super) async fn answer(service: &Service, parts: &Parts, list: Vec<Read>) ->
                 }
                 let answered = tokio::spawn(async move { service.handle(request).await });
                 if matches!(message, JsonRpcMessage::Request(_)) {
-                    asked.push(answered);
+                    asked.push((answered, flight));
                 } else if let Ok(refused) = answered.await
                     && !refused.status().is_success()
                 {
@@ -47,7 +66,7 @@ pub(super) async fn answer(service: &Service, parts: &Parts, list: Vec<Read>) ->
             }
         }
     }
-    for answered in asked {
+    for (answered, _flight) in asked {
         let Ok(response) = answered.await else { continue };
         if !response.status().is_success() {
             // The list as a whole is not served: its session is not there, for example.

@@ -29,6 +29,9 @@ use super::stdio::{self, Input, Output};
 const MESSAGE_BYTES_MAX: usize = 80 << 20;
 /// How much room is kept from one line to the next.
 const ROOM_BYTES: usize = 64 << 10;
+/// Of so many cancelled requests the ids are not taken again: what rmcp makes of their cancellation, moments later, it would take
+/// for the answer of who has their id by then.
+const CANCELLED_MAX: usize = 1024;
 
 /// Serves until stdin closes.
 pub(super) async fn serve_stdio(server: Arc<Server>) {
@@ -40,6 +43,7 @@ pub(super) async fn serve_stdio(server: Arc<Server>) {
         read: VecDeque::new(),
         refusing: None,
         unanswered: HashSet::new(),
+        cancelled: VecDeque::new(),
         opened: false,
         client: None,
         knows_lists: false,
@@ -58,8 +62,10 @@ struct Courier {
     read: VecDeque<Read>,
     /// A refusal on its way out: rmcp may give up receiving at any time and asks again.
     refusing: Option<Pin<Box<dyn Future<Output = io::Result<()>> + Send>>>,
-    /// Requests that rmcp has taken and not answered, without those that were cancelled.
+    /// Requests that rmcp has taken and not answered.
     unanswered: HashSet<RequestId>,
+    /// Those of them that were cancelled: as a rule they are never answered.
+    cancelled: VecDeque<RequestId>,
     /// Whether a request has come that decides which generation of the protocol is spoken.
     opened: bool,
     /// What the client calls itself, where that was the older handshake.
@@ -108,11 +114,28 @@ impl Courier {
                 if let ClientNotification::CancelledNotification(cancelled) = &notification.notification
                     && let Some(id) = &cancelled.params.request_id
                 {
-                    self.unanswered.remove(id);
+                    self.cancel(id);
                 }
             }
             JsonRpcMessage::Response(_) | JsonRpcMessage::Error(_) => {}
         }
+    }
+
+    fn cancel(&mut self, id: &RequestId) {
+        if self.unanswered.contains(id) && !self.cancelled.contains(id) {
+            self.cancelled.push_back(id.clone());
+        }
+        if self.cancelled.len() > CANCELLED_MAX
+            && let Some(oldest) = self.cancelled.pop_front()
+        {
+            self.unanswered.remove(&oldest);
+        }
+    }
+
+    /// Its id may be used again.
+    fn release_id(&mut self, id: &RequestId) {
+        self.unanswered.remove(id);
+        self.cancelled.retain(|cancelled| cancelled != id);
     }
 
     /// Begins a call; true if it was answered. Between the handshake and its answer no call is read: rmcp asks for the next message
@@ -139,14 +162,15 @@ impl Transport<RoleServer> for Courier {
         &mut self,
         item: TxJsonRpcMessage<RoleServer>,
     ) -> impl Future<Output = Result<(), Self::Error>> + Send + 'static {
-        let (answered, failed) = match &item {
-            JsonRpcMessage::Response(response) => (Some(response.id.clone()), None),
-            JsonRpcMessage::Error(error) => (None, error.id.as_ref()),
-            JsonRpcMessage::Request(_) | JsonRpcMessage::Notification(_) => (None, None),
+        let answered = match &item {
+            JsonRpcMessage::Response(response) => Some(response.id.clone()),
+            JsonRpcMessage::Request(_) | JsonRpcMessage::Notification(_) | JsonRpcMessage::Error(_) => None,
         };
         // Before it is written: who has the answer may use the id again.
-        if let Some(id) = answered.as_ref().or(failed) {
-            self.unanswered.remove(id);
+        match &item {
+            JsonRpcMessage::Response(response) => self.release_id(&response.id),
+            JsonRpcMessage::Error(error) => error.id.iter().for_each(|id| self.release_id(id)),
+            JsonRpcMessage::Request(_) | JsonRpcMessage::Notification(_) => {}
         }
         let sent = self.out.write(serde_json::to_vec(&item));
         let server = Arc::clone(&self.server);

@@ -25,6 +25,7 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use ringback_host::home::Home;
 use ringback_host::wire::refusal::RESOURCES;
 use ringback_sys::socket;
+use rmcp::model::{JsonRpcMessage, RequestId};
 use rmcp::transport::streamable_http_server::session::local::LocalSessionManager;
 use rmcp::transport::{StreamableHttpServerConfig, StreamableHttpService};
 use tokio::net::{TcpListener, TcpStream};
@@ -32,6 +33,7 @@ use tokio::sync::{Notify, Semaphore};
 use tokio::time::timeout;
 
 use super::batch;
+use super::flight::{Flight, Flights};
 use super::heard::Exchange;
 use super::message::{self, Refusal};
 use super::peer::{Measure, Peer};
@@ -97,7 +99,8 @@ impl Door {
         let config = StreamableHttpServerConfig::default().with_max_request_body_bytes(BODY_BYTES_MAX);
         let factory = Arc::clone(&server);
         let service = Service::new(move || Ok(Arc::new(factory.for_connection())), Arc::default(), config);
-        let gate = Arc::new(Gate { service, server, measure: self.measure, token: self.token });
+        let gate =
+            Arc::new(Gate { service, server, measure: self.measure, token: self.token, flights: Arc::default() });
         let room = Arc::new(Semaphore::new(CONNECTIONS_MAX));
         let left = Arc::new(Notify::new());
         let mut spare = open_spare();
@@ -168,6 +171,7 @@ struct Gate {
     server: Arc<Server>,
     measure: Measure,
     token: String,
+    flights: Arc<Flights>,
 }
 
 impl Gate {
@@ -184,6 +188,7 @@ impl Gate {
 
     async fn answer(&self, request: Request<Incoming>, peer: &Peer) -> Response<Watched> {
         let exchange = Arc::new(Exchange::new(Arc::clone(&self.server.reach.link)));
+        let mut flight = None;
         let response = if let Some((status, why)) = self.refuse(&request) {
             refusal(status, why)
         } else if let Some(why) = self.measure.refusal(peer).await {
@@ -192,18 +197,24 @@ impl Gate {
             refusal(StatusCode::NOT_FOUND, "the path is /mcp")
         } else {
             match read(request).await {
-                Ok(Posted::One(mut request)) => {
+                Ok(Posted::One(mut request, id)) => {
                     request.extensions_mut().insert(Arc::clone(&exchange));
-                    self.service.handle(request).await
+                    match id.map_or(Ok(None), |id| self.flights.begin(request.headers(), &id)) {
+                        Ok(begun) => {
+                            flight = begun;
+                            self.service.handle(request).await
+                        }
+                        Err(why) => no_message(StatusCode::BAD_REQUEST, &why),
+                    }
                 }
                 Ok(Posted::List(mut parts, list)) => {
                     parts.extensions.insert(Arc::clone(&exchange));
-                    batch::answer(&self.service, &parts, list).await
+                    batch::answer(&self.service, &self.flights, &parts, list).await
                 }
                 Err(response) => response,
             }
         };
-        response.map(|inner| Watched { inner, exchange })
+        response.map(|inner| Watched { inner, exchange, flight })
     }
 
     /// A web page can send requests to loopback, but it cannot forge these headers (DNS rebinding: the page's own name stands
@@ -233,6 +244,7 @@ impl Gate {
 struct Watched {
     inner: Answered,
     exchange: Arc<Exchange>,
+    flight: Option<Flight>,
 }
 
 impl Body for Watched {
@@ -247,6 +259,8 @@ impl Body for Watched {
         // hyper asks for the next piece when it has taken the one before, and not at all after the end.
         if matches!(polled, Poll::Ready(None)) || (polled.is_ready() && self.inner.is_end_stream()) {
             self.exchange.written();
+            // Before the end is written: who has the answer may use its id again.
+            self.flight = None;
         }
         polled
     }
@@ -262,8 +276,8 @@ impl Body for Watched {
 
 /// What has been posted.
 enum Posted {
-    /// One message, or a request without one.
-    One(Request<Full<Bytes>>),
+    /// One message, with the id if it asks for something; or a request without one.
+    One(Request<Full<Bytes>>, Option<RequestId>),
     /// Several.
     List(Parts, Vec<message::Read>),
 }
@@ -272,6 +286,7 @@ enum Posted {
 /// own.)
 async fn read(request: Request<Incoming>) -> Result<Posted, Response<Answered>> {
     let (mut parts, body) = request.into_parts();
+    let mut id = None;
     let body = match Limited::new(body, BODY_BYTES_MAX).collect().await {
         Ok(body) => body.to_bytes(),
         Err(error) if error.is::<LengthLimitError>() => {
@@ -292,8 +307,11 @@ async fn read(request: Request<Incoming>) -> Result<Posted, Response<Answered>> 
         if let Some(rounded) = message::noted(&message) {
             parts.extensions.insert(rounded);
         }
+        if let JsonRpcMessage::Request(request) = message {
+            id = Some(request.id);
+        }
     }
-    Ok(Posted::One(Request::from_parts(parts, Full::new(body))))
+    Ok(Posted::One(Request::from_parts(parts, Full::new(body)), id))
 }
 
 /// A refusal in the words of JSON-RPC.

@@ -50,13 +50,13 @@ impl Refusal {
         Self::invalid(&format!("a message has at most {most} bytes"))
     }
 
-    /// A request with the id of another one that is not answered yet.
+    /// A request with the id of another one that is not answered yet, or was cancelled.
     pub(super) fn repeated(id: &RequestId) -> Self {
         let id = serde_json::to_value(id).unwrap_or_default();
         Self {
             id,
             ..Self::invalid(
-                "a request with this id is not answered yet: each has an id of its own, so this one was not taken",
+                "a request with this id is not answered yet, or was cancelled: each has an id of its own, so this one was not taken",
             )
         }
     }

@@ -12,6 +12,8 @@ mod batch;
 mod bell;
 mod courier;
 mod excerpt;
+#[cfg(feature = "mcp-http")]
+mod flight;
 mod heard;
 #[cfg(feature = "mcp-http")]
 mod http;

@@ -141,6 +141,7 @@ fn still_after(
             Ok(())
         }
         fn gap(&mut self, _gap: &Gap) -> io::Result<()> {
+            self.1.after = 0;
             Ok(())
         }
     }
@@ -175,7 +176,7 @@ fn collect(output: &mut Output, from: u64, end: u64, only: Option<Stream>, mut f
     }
     let cursor = match found.full {
         true => found.next,
-        // What may yet turn out to match, or to stand before a match, is looked at again.
+        // What may yet turn out to match or to be longer, or to stand before a match, is looked at again.
         false if found.grows_at.is_some() => {
             found.around.before.front().map(|before| before.0).or(found.held).unwrap_or(end)
         }
@@ -214,7 +215,7 @@ struct Collect {
     full: bool,
     /// Where the task may write on: a line that ends there may be no whole one.
     grows_at: Option<u64>,
-    /// Where such a line begins, if it does not match so far.
+    /// Where such a line begins. One that matches so far is shown, and shown again when there is more of it.
     held: Option<u64>,
 }
 
@@ -291,11 +292,11 @@ impl LineSink for Collect {
             }
             Pick::Match(pattern) => {
                 let is_match = pattern.is_match(bytes);
-                if !is_match && self.grows_at == Some(after) && !line.bytes.ends_with(b"\n") {
+                let is_held = self.grows_at == Some(after) && !line.bytes.ends_with(b"\n");
+                if is_held {
                     self.held = Some(line.offset);
-                    return Ok(());
                 }
-                if !is_match && self.around.most == 0 {
+                if !is_match && (is_held || self.around.most == 0) {
                     return Ok(());
                 }
                 let shown = format!("{}{}", line.offset, quote_line(bytes));
@@ -445,6 +446,36 @@ mod tests {
         assert_eq!(grep(&sample, 4, 1), ("4| c\n6| error\n12| d".into(), 14));
         sample.task.state = "exited".to_owned();
         assert_eq!(grep(&sample, 4, 1), ("4| c\n6| error\n12| d".into(), 14));
+    }
+
+    #[test]
+    fn a_line_that_matches_before_it_is_whole_is_shown_whole_later() {
+        let mut sample = sample(b"a\nerror: ");
+        sample.task.state = "running".to_owned();
+        let grep = |sample: &Sample, from| {
+            let want = Want::Grep(Regex::new("error").unwrap(), from, 1);
+            let window = read(&sample.task, &want, Ages::default(), None, 100).unwrap();
+            (window.text, window.cursor, window.more)
+        };
+        assert_eq!(grep(&sample, 0), ("0| a\n2| error: ".into(), 2, false));
+        std::fs::write(&sample.task.output.path, b"a\nerror: no\nb\nc\n").unwrap();
+        assert_eq!(grep(&sample, 2), ("2| error: no\n12| b".into(), 14, false));
+    }
+
+    #[test]
+    fn what_stands_after_a_gap_does_not_stand_beside_a_match_before_it() {
+        let mut sample = sample(b"error\n\0\0\0\0a\nb\n");
+        sample.task.output.gaps = vec![(6, 10, "output_limit".to_owned())];
+        let page = |from, budget| {
+            let want = Want::Grep(Regex::new("error").unwrap(), from, 2);
+            read(&sample.task, &want, Ages::default(), None, budget).unwrap()
+        };
+        assert_eq!(page(0, 100).text, "0| error\n[bytes 6-9 were not kept: output_limit]");
+        let first = page(0, 10);
+        let second = page(first.cursor, 10);
+        assert_eq!((first.text.as_str(), first.cursor, first.more), ("0| error", 6, true));
+        assert_eq!((second.text.as_str(), second.more), ("[bytes 6-9 were not kept: output_limit]", false));
+        assert_eq!(page(10, 100).text, "");
     }
 
     #[test]

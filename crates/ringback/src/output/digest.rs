@@ -18,6 +18,8 @@ use crate::render::task as words;
 
 /// Shells that run a script which is their argument.
 const SHELLS: [&str; 6] = ["sh", "bash", "dash", "zsh", "ksh", "ash"];
+/// Those of their long options that have a word of their own (bash(1)).
+const FILE_OPTIONS: [&str; 2] = ["--rcfile", "--init-file"];
 
 /// The digest of a task, in at most `budget` bytes, for a reader at this door.
 pub(crate) fn digest(task: &TaskObject, budget: usize, calls: Calls) -> io::Result<Digest> {
@@ -60,9 +62,16 @@ fn script(task: &TaskObject) -> Option<(String, &str)> {
     if !SHELLS.contains(&name) {
         return None;
     }
-    let is_last_option = |word: &String| word.starts_with('-') && !word.starts_with("--") && word.ends_with('c');
-    let at = arguments.iter().position(is_last_option)?;
-    Some((arguments[..=at].join(" "), arguments.get(at + 1)?))
+    let (mut has_script, mut at) = (false, 0);
+    // What comes after the first word that is no option is for the script: a file has options of its own.
+    while let Some(word) = arguments.get(at).filter(|word| word.starts_with(['-', '+'])) {
+        let is_long = word.starts_with("--");
+        has_script |= !is_long && word.starts_with('-') && word.contains('c');
+        let takes_next = if is_long { FILE_OPTIONS.contains(&word.as_str()) } else { word.ends_with(['o', 'O']) };
+        at += 1 + usize::from(takes_next);
+    }
+    let script = arguments.get(at).filter(|_| has_script)?;
+    Some((arguments[..at].join(" "), script))
 }
 
 /// Gives an output to a digester, or only counts what of it says nothing. Secrets are hidden in what is shown.
@@ -134,4 +143,26 @@ pub(super) fn pieces(task: &TaskObject, last: Option<u64>, take: &mut dyn FnMut(
         Ok(())
     })?;
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_script_is_what_a_shell_was_given_and_no_word_for_its_file() {
+        let told = |words: &[&str]| {
+            let mut task = TaskObject::default();
+            task.command.argv = Some(words.iter().map(|word| (*word).to_owned()).collect());
+            script(&task).map(|(options, script)| format!("{options}: {script}"))
+        };
+        assert_eq!(told(&["/bin/bash", "-lc", "a | b", "name"]).as_deref(), Some("-lc: a | b"));
+        assert_eq!(told(&["bash", "-eo", "pipefail", "-c", "a | b"]).as_deref(), Some("-eo pipefail -c: a | b"));
+        assert_eq!(told(&["bash", "--norc", "-ce", "a"]).as_deref(), Some("--norc -ce: a"));
+        assert_eq!(told(&["sh", "-c", "-e", "a"]).as_deref(), Some("-c -e: a"));
+        for none in [&["bash", "run.sh", "-c", "a | b"][..], &["bash", "-e", "run.sh", "-c", "a | b"], &["sh", "-c"]] {
+            assert_eq!(told(none), None, "{none:?}");
+        }
+        assert_eq!(told(&["bash", "--rcfile", "-c", "run.sh"]), None);
+    }
 }

@@ -213,6 +213,21 @@ fn a_request_with_the_id_of_one_that_waits_is_refused_and_not_done() {
 }
 
 #[test]
+fn a_request_with_the_id_of_one_that_was_cancelled_is_refused_and_not_done() {
+    let home = Home::new();
+    let mut agent = Agent::start(&home);
+    let id = agent.begin("sleep 60");
+    let wait = agent.send_call("wait", json!({"ids": [id]}));
+    agent.cancel(wait);
+    let params = json!({"name": "run", "arguments": {"command": "true"}, "_meta": agent.meta()});
+    agent.write(&json!({"jsonrpc": "2.0", "id": wait, "method": "tools/call", "params": params}));
+    let refused = agent.answer(wait).unwrap_err();
+    assert!(refused["code"] == -32600 && refused["message"].as_str().unwrap().contains("this id"), "{refused}");
+    assert_eq!(home.cli(&["ps", "-a", "--all-sessions"])["tasks"].as_array().unwrap().len(), 1);
+    assert!(agent.call("stop", json!({"ids": [id]})).verdict().starts_with("KILLED"));
+}
+
+#[test]
 fn a_number_that_would_be_rounded_is_refused_and_named() {
     let home = Home::new();
     let mut agent = Agent::start(&home);

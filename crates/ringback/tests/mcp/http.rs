@@ -277,6 +277,17 @@ fn a_list_of_messages_is_answered_with_a_list_where_the_version_knows_them() {
     assert_eq!(of(json!("two"))["result"]["structuredContent"]["tail"], "| one");
     assert_eq!(of(Value::Null)["error"]["code"], -32600);
     assert!(of(json!(0))["error"]["message"].as_str().unwrap().contains("comes alone"));
+    let run = |id: u8| json!({"jsonrpc": "2.0", "id": id, "method": "tools/call", "params": call});
+    let (_, answer) = post(&json!([run(7), run(7), run(8)]));
+    let answers: Vec<Value> = serde_json::from_str(&answer).unwrap();
+    let codes =
+        answers.iter().map(|answer| (answer["id"].clone(), answer["error"]["code"].clone())).collect::<Vec<_>>();
+    assert_eq!(
+        codes,
+        [(7.into(), json!(-32600)), (7.into(), Value::Null), (8.into(), Value::Null)],
+        "one id, one request"
+    );
+    assert_eq!(home.cli(&["ps", "-a", "--all-sessions"])["tasks"].as_array().unwrap().len(), 3);
     let (status, answer) = server.post("/mcp", &[("Mcp-Session-Id", "of nobody")], &list.to_string());
     assert_eq!(status, 404, "{answer}");
 }

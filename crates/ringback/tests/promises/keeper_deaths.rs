@@ -3,6 +3,7 @@
 use std::cell::Cell;
 use std::time::{Duration, Instant};
 
+use rustix::process::Pid;
 use serde_json::Value;
 
 use crate::support::oracle::{Chance, Died, Oracle, until_over};
@@ -143,7 +144,7 @@ fn a_lost_task_whose_processes_live_names_them_and_a_stop_reaches_them() {
     let keeper = world.keeper(&id).expect("a keeper");
     world.kill_daemon();
     machine::kill(keeper);
-    machine::kill(machine::Pid::from_raw(i32::try_from(main).unwrap()).unwrap());
+    machine::kill(Pid::from_raw(i32::try_from(main).unwrap()).unwrap());
     let task = world.end(&id);
     check_lost_or_killed(&task);
     assert_eq!(task["leftovers"].as_array().unwrap().len(), 1, "{task:#}");
@@ -215,7 +216,7 @@ fn output_that_nobody_held_is_not_complete_for_the_daemon_after_the_next_either(
     let id = world.sh(&script);
     up.line();
     let keeper = world.keeper(&id).expect("a keeper");
-    let main = machine::Pid::from_raw(i32::try_from(world.show(&id)["pid"].as_i64().unwrap()).unwrap()).unwrap();
+    let main = Pid::from_raw(i32::try_from(world.show(&id)["pid"].as_i64().unwrap()).unwrap()).unwrap();
     machine::stop(world.daemon().expect("a daemon"));
     machine::stop(keeper);
     go.release(1);
@@ -230,4 +231,30 @@ fn output_that_nobody_held_is_not_complete_for_the_daemon_after_the_next_either(
     // A stop is the barrier behind which all is known.
     let task = world.kill(&id);
     assert_eq!((world.output(&id), &task["output"]["complete"]), (Vec::new(), &false.into()), "{task:#}");
+}
+
+#[test]
+fn a_kill_of_what_ended_unseen_does_not_claim_that_nothing_is_left() {
+    let world = World::new();
+    world.configure("cgroup = 'off'");
+    let up = world.fifo("up");
+    // It has shed every mark, and loses its parents with its keeper.
+    let hidden = format!(
+        "env -i setsid /bin/sh -c 'echo $$ > {}; exec sleep 8712' >/dev/null 2>&1 &",
+        up.word().trim_matches('\'')
+    );
+    let id = world.sh(&format!("({hidden}) ; exec sleep 8712"));
+    let hidden = Pid::from_raw(up.line().trim().parse().unwrap()).unwrap();
+    machine::until("its main process is known", || world.show(&id)["pid"].is_number());
+    let main = Pid::from_raw(world.show(&id)["pid"].as_i64().unwrap().try_into().unwrap()).unwrap();
+    let keeper = world.keeper(&id).expect("a keeper");
+    world.kill_daemon();
+    for pid in [keeper, main] {
+        machine::begin_kill(pid);
+    }
+    check_lost_or_killed(&world.end(&id));
+    let said = world.look(&["kill", &id]);
+    machine::kill(hidden);
+    assert_eq!(said.code, Some(1), "{said:?}");
+    assert!(said.text().contains("no receipt says what became of its processes"), "{said:?}");
 }

@@ -4,8 +4,10 @@ use std::time::Instant;
 
 use serde_json::Value;
 
+use rustix::process::Pid;
+
 use crate::support::model::STUBBORN;
-use crate::support::{MINE, World, about, machine};
+use crate::support::{MINE, World, about, finish, id_of, machine, stranger};
 
 /// How large the tree is that must be gone within a second.
 const CROWD: usize = 2000;
@@ -155,5 +157,29 @@ fn a_leftover_that_was_stopped_is_reported_by_the_receipt() {
     let observed = receipt["observed"].as_array().unwrap();
     assert!(observed.iter().any(|seen| seen["pid"] == left && seen["ended"] == "signaled"), "{receipt:#}");
     assert!(receipt["signals"].to_string().contains("SIGKILL"), "{receipt:#}");
-    assert_eq!(machine::Pid::from_raw(i32::try_from(left).unwrap()).filter(|pid| machine::is_alive(*pid)), None);
+    assert_eq!(Pid::from_raw(i32::try_from(left).unwrap()).filter(|pid| machine::is_alive(*pid)), None);
+}
+
+/// The words below which nobody may signal another user's process (CAP_KILL, capabilities(7)).
+const MAY_NOT_KILL: [&str; 2] = ["setpriv", "--bounding-set=-kill"];
+
+#[test]
+fn what_a_stop_cannot_kill_is_named_by_it_beside_the_outcome() {
+    if !stranger::has_stranger() {
+        return;
+    }
+    let world = World::new();
+    world.configure("confined = 'allow'\ncgroup = 'off'");
+    let below = |args: &[&str]| finish(world.client_below(&MAY_NOT_KILL, args).spawn().unwrap());
+    for grace in ["0s", "100ms"] {
+        let words = stranger::become_user(stranger::STRANGER).join(" ");
+        let script = format!("{words} sh -c 'echo $$; exec sleep 8711' & exec sleep 8711");
+        let id = id_of(&below(&["run", "-c", &script]));
+        machine::until("the survivor is there", || world.output(&id).ends_with(b"\n"));
+        let left = String::from_utf8(world.output(&id)).unwrap().trim().to_owned();
+        let said = below(&["kill", "--grace", grace, &id]);
+        machine::kill(Pid::from_raw(left.parse().unwrap()).unwrap());
+        assert_eq!(said.code, Some(1), "{said:?}");
+        assert!(said.text().contains("KILLED") && said.text().contains(&format!("survivor: pid {left} ")), "{said:?}");
+    }
 }

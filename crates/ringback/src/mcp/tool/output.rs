@@ -116,7 +116,8 @@ fn next(task: &TaskObject, want: &Want, window: &Window, is_until: bool) -> Stri
         (true, _) if matches!(want, Want::Screen) => "more `max_bytes` show the rest of the screen".to_owned(),
         (true, _) => read_on(same),
         (false, _) if is_until && window.cursor < window.end => {
-            format!("{}; there is more, which came later", read_on(""))
+            let same = if let Want::Grep(..) = want { " with the same grep" } else { "" };
+            format!("{}; there is more, which came later", read_on(same))
         }
         (false, false) => format!("wait {{\"ids\":[\"{}\"]}} blocks until it ends", task.id),
         (false, true) => "nothing; this is all".to_owned(),
