@@ -160,7 +160,7 @@ fn a_leftover_that_was_stopped_is_reported_by_the_receipt() {
     assert_eq!(Pid::from_raw(i32::try_from(left).unwrap()).filter(|pid| machine::is_alive(*pid)), None);
 }
 
-/// The words below which nobody may signal another user's process (CAP_KILL, capabilities(7)).
+/// The words below which nobody may signal another user's process (`CAP_KILL`, capabilities(7)).
 const MAY_NOT_KILL: [&str; 2] = ["setpriv", "--bounding-set=-kill"];
 
 #[test]
