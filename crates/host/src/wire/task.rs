@@ -378,11 +378,12 @@ impl TaskObject {
         !matches!(self.state.as_str(), "queued" | "running")
     }
 
-    /// Whether somebody saw that no process of it is left: a stop that left a receipt, or else the keeper of what ended by itself.
+    /// Whether somebody looked and saw that no process of it is left: a stop that left a receipt, or else the keeper of what ended by
+    /// itself. What a stop saw may be without a proof ([`ReceiptObject::verified_empty`]), where the keeper had been killed.
     pub fn is_seen_gone(&self) -> bool {
         match &self.cleanup {
             _ if !self.has_ended() => false,
-            Some(receipt) => receipt.verified_empty && receipt.survivor_count == 0,
+            Some(receipt) => receipt.survivor_count == 0,
             None => self.leftovers.is_empty() && !self.has_unseen_end(),
         }
     }

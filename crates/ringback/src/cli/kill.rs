@@ -19,7 +19,7 @@ const EXIT_NOT_SEEN_GONE: u8 = 1;
 /// Stop tasks with everything they started
 ///
 /// Sends TERM to the whole tree, waits for the grace, then kills and looks until nothing is left. Exits 0 when the tree
-/// is seen to be gone, 1 when a process could not be killed (it is named) or nobody could see that none is left.
+/// is seen to be gone, 1 when a process could not be killed (it is named) or nobody could look what is left.
 #[derive(Debug, Args)]
 pub(crate) struct Kill {
     /// Ids or unique prefixes

@@ -22,7 +22,7 @@ const EXIT_STATUS: [(&str, &str); 9] = [
     ("0", "Of the other verbs: done. `run` alone: the task is recorded."),
     (
         "1",
-        "`kill`, `session end`: a process survived, or nobody could see that none is left. `doctor`: a check failed. \
+        "`kill`, `session end`: a process survived, or nobody could look what is left. `doctor`: a check failed. \
            `demo`: something does not hold. `daemon status`: no daemon runs. `hook`: the hook failed.",
     ),
     ("2", "The command line is wrong."),
