@@ -15,6 +15,7 @@ use ringback_sys::{image, process, task_files};
 
 use super::crash::{armed, crash_point};
 use super::inherited::Kept;
+use super::live::Pipes;
 use super::round::Act;
 use super::start::keeper_image;
 use super::{Daemon, folder, sight};
@@ -145,7 +146,7 @@ impl Daemon {
         let name = id.to_string();
         let cgroup = self.cgroups.as_ref().ok().map(|cgroups| cgroups.of_task(&name));
         let live = self.lives.get(&id);
-        let torn = live.is_some_and(|live| live.unheld);
+        let torn = live.is_some_and(|live| live.pipes == Pipes::Lost);
         let work = if takeover { Work::TakeOver { torn } } else { Work::Start(cgroup.as_deref()) };
         let point = keeper_point.map(AsRef::as_ref);
         let terminal = live.and_then(|live| live.terminal.as_ref()).map(AsFd::as_fd);

@@ -31,8 +31,8 @@ pub(super) struct Live {
     pub terminal: Option<OwnedFd>,
     /// Whether its outcome was recorded and may be told.
     pub told: bool,
-    /// Whether nobody held its pipes for a while: what was in them then is gone, and nobody knows how much.
-    pub unheld: bool,
+    /// What is known of its pipes from before we held them.
+    pub pipes: Pipes,
     /// Whether its stdin was closed.
     pub stdin_closed: bool,
     /// Who the main process is, once it is known.
@@ -45,6 +45,17 @@ pub(super) struct Live {
     pub foretold: Option<Box<Claim>>,
     /// When a report of its progress was last recorded, by the monotonic clock.
     pub reported_ms: Option<u64>,
+}
+
+/// Whether somebody had the pipes of a task until we had them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Pipes {
+    /// All the time.
+    Kept,
+    /// Its record could not be read then, so that whoever had them is yet to be found.
+    Unproved,
+    /// For a while nobody: what was in them then is gone, and nobody knows how much.
+    Lost,
 }
 
 /// A keeper, or the main process that it keeps, which the loop watches.
@@ -104,7 +115,7 @@ impl Live {
             main: None,
             idle: Vec::new(),
             terminal: None,
-            unheld: false,
+            pipes: Pipes::Kept,
             stdin_closed: false,
             main_who: Who::default(),
             takeovers: 0,
@@ -116,14 +127,14 @@ impl Live {
     }
 
     /// The pipes that a killed keeper leaves to us. What is typed into a terminal is read by the keeper; else by the command.
-    fn pipes(&self) -> impl Iterator<Item = &'static str> {
+    fn pipe_names(&self) -> impl Iterator<Item = &'static str> {
         let typed = self.row.asked.pty.map(|_| folder::STDIN);
         folder::pipes(self.row.asked.split).iter().copied().chain(typed)
     }
 
     /// Whether each of them is held.
     fn holds_pipes(&self) -> bool {
-        self.idle.len() == self.pipes().count()
+        self.idle.len() == self.pipe_names().count()
     }
 
     /// What the board has to know of it.
@@ -264,7 +275,9 @@ impl Daemon {
             // First the pipes: whoever has them open after that has kept them until we had them.
             let kept = live.holds_pipes() && live.idle.iter().all(|pipe| identity::has_open(record.main, pipe));
             // What a terminal has shown is in a pipe that the command does not hold.
-            live.unheld |= !kept || live.row.asked.pty.is_some();
+            if !kept || live.row.asked.pty.is_some() {
+                live.pipes = Pipes::Lost;
+            }
         }
     }
 
@@ -272,7 +285,7 @@ impl Daemon {
         let dir = self.dir(id);
         let Some(live) = self.lives.get_mut(&id).filter(|live| !live.holds_pipes()) else { return };
         self.witnesses -= live.idle.len();
-        live.idle = live.pipes().filter_map(|pipe| files::open_fifo_idle(&dir.join(pipe)).ok()).collect();
+        live.idle = live.pipe_names().filter_map(|pipe| files::open_fifo_idle(&dir.join(pipe)).ok()).collect();
         self.witnesses += live.idle.len();
     }
 
@@ -306,9 +319,13 @@ impl Daemon {
     /// First the pipes: a keeper that has its lock after that has them open, too. It lets go of the lock, which has the lowest of
     /// its numbers, before them (`close_files`, fs/file.c); and one that takes over has had them from its start.
     pub(super) fn find(&mut self, id: TaskId) -> Look {
-        let held = self.lives.get(&id).is_some_and(Live::holds_pipes);
+        let held = self.lives.get(&id).is_some_and(|live| live.holds_pipes() && live.pipes != Pipes::Unproved);
         self.hold_pipes(id);
         let look = self.look_for(id);
+        if let Some(live) = self.lives.get_mut(&id).filter(|live| !held && live.pipes != Pipes::Lost) {
+            let is_unread = look.written && look.record.is_none();
+            live.pipes = if is_unread { Pipes::Unproved } else { Pipes::Kept };
+        }
         if let Some(record) = look.record.as_ref().filter(|_| !look.lives && !held) {
             self.hold_what_is_left(id, record);
         }

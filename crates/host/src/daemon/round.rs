@@ -16,6 +16,7 @@ use ringback_sys::{process, signals};
 
 use super::crash::crash_point;
 use super::hold_back;
+use super::live::Pipes;
 use super::tell::{Say, Tell};
 use super::{Daemon, sight, view};
 use crate::quantity::duration_text;
@@ -260,7 +261,7 @@ impl Daemon {
         self.inherited.weigh(id, &mut facts);
         facts.ended_ms = facts.ended_ms.or(Some(at_ms));
         let Some(live) = self.lives.get_mut(&id) else { return };
-        facts.output_complete &= !live.unheld;
+        facts.output_complete &= live.pipes != Pipes::Lost;
         let session = live.row.session.clone();
         let mut text = notice_text(live, outcome, &facts, &dir);
         text += &unsearched
@@ -291,7 +292,7 @@ impl Daemon {
             // Who took over from a dead keeper knows the tree by its cgroup, or else by marks that can be shed.
             let is_seen = record.witness == Witness::Parent || self.cgroups.is_ok() || self.inherited.has_all(id);
             facts.unseen = facts.started_ms.is_some() && facts.receipt.is_none() && !is_seen;
-            facts.output_complete &= !live.unheld;
+            facts.output_complete &= live.pipes != Pipes::Lost;
             changed = (*facts != before).then(|| Box::new(facts.clone()));
         }
         live.row.disk_bytes = super::folder::ended_bytes(&dir, live.row.asked.split);

@@ -5,7 +5,7 @@ use ringback_host::wire::task::{LeftoverObject, ReceiptObject, SurvivorObject};
 
 use super::clean;
 
-/// Of a task that was lost, and that no stop has looked for since.
+/// Of a task whose processes nobody saw end, and that no stop has looked for since.
 pub(crate) const NONE: &str = "no receipt says what became of its processes";
 
 /// One line: `5 processes, all gone after 120ms (SIGTERM, SIGKILL)`.
