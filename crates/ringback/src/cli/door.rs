@@ -10,7 +10,8 @@ use ringback_host::client::{Client, ClientError};
 use ringback_host::home::Home;
 use ringback_host::wire::{Caller, Fault, Reply, Request, TaskObject};
 use ringback_sys::birth;
-use serde_json::{Value, json};
+use serde::Serialize;
+use serde_json::json;
 
 use crate::explain::{Done, EXIT_FAILED, EXIT_INTERRUPTED, Failure};
 use crate::render::style::{Style, Tone};
@@ -129,8 +130,10 @@ pub(crate) fn text(door: Door, name: &str, text: &str) -> Done {
 }
 
 /// Writes one document.
-pub(crate) fn document(value: &Value) -> Result<(), Failure> {
-    out(&format!("{value}\n"))
+pub(crate) fn document(value: &impl Serialize) -> Result<(), Failure> {
+    let mut line = serde_json::to_vec(value).map_err(io::Error::from)?;
+    line.push(b'\n');
+    put(&line)
 }
 
 /// Explains what could not be done where the rest could; the documents carry it themselves.

@@ -5,7 +5,6 @@ use std::collections::BTreeSet;
 use ringback_core::notice::Kind;
 use ringback_host::client::Client;
 use ringback_host::wire::{Notice, Reply, Request, TaskObject};
-use serde_json::{Value, json};
 
 use super::door::{self, Tasks, tasks};
 use crate::explain::Failure;
@@ -48,13 +47,8 @@ impl Look {
     }
 
     /// As one document.
-    pub(super) fn document(&self) -> Value {
-        let session = self.session.as_deref().unwrap_or_default();
-        let tasks: Vec<_> = self.tasks.list.iter().map(documents::task).collect();
-        let unheard: Vec<_> = self.notices.iter().map(|notice| documents::notice(notice, session)).collect();
-        documents::document(
-            json!({ "session": self.session, "tasks": tasks, "notices": unheard, "faults": self.tasks.faults }),
-        )
+    pub(super) fn document(&self) -> documents::LooseEnds<'_> {
+        documents::loose_ends(self.session.as_deref(), &self.tasks.list, &self.notices, &self.tasks.faults)
     }
 
     /// Each id once.

@@ -143,9 +143,7 @@ impl Ps {
 
 fn say_list(door: Door, found: &Tasks, asked: &Ps) -> Done {
     if door.json {
-        let mut all = documents::tasks(&found.list, None, &found.faults);
-        all["next"] = found.next.into();
-        door::document(&all)?;
+        door::document(&documents::tasks(&found.list, None, &found.faults).page(found.next))?;
     } else if door.quiet {
         door::out_lines(found.list.iter().map(|task| task.id.clone()))?;
     } else if found.list.is_empty() {

@@ -6,7 +6,7 @@ use ringback_host::wire::{Reply, Request};
 use super::door::{self, Door, heard};
 use crate::explain::Done;
 use crate::output::enrich;
-use crate::render::{json, task as render};
+use crate::render::task as render;
 
 /// Show everything about a task
 #[derive(Debug, Args)]
@@ -27,7 +27,7 @@ impl Show {
         };
         enrich(&mut task);
         if door.json {
-            door::document(&json::task(&task))?;
+            door::document(&task)?;
         } else if door.quiet {
             door::out(&format!("{}\n", task.id))?;
         } else {

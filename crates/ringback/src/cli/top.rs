@@ -111,10 +111,10 @@ impl View {
         let (mut last, mut look) = (Value::Null, None);
         loop {
             let fresh = self.look_armed(look.as_ref())?;
-            let (document, shown) = (fresh.document(), Instant::now());
-            let steady = steady(document.clone());
+            let shown = Instant::now();
+            let steady = steady(serde_json::to_value(fresh.document()).unwrap_or_default());
             if steady != last {
-                door::document(&document)?;
+                door::document(&fresh.document())?;
                 last = steady;
             }
             look = Some(fresh);

@@ -119,7 +119,7 @@ pub(super) fn until_end(door: Door, mut client: Client, task: &TaskObject, inter
     match found.list.first_mut() {
         Some(task) if door.json => {
             enrich(task);
-            door::document(&json::task(task))?;
+            door::document(task)?;
         }
         Some(task) => door.note(&render::verdict(task)),
         None => {}

@@ -2,7 +2,8 @@
 
 use ringback_host::wire::task::SCHEMA;
 use ringback_host::wire::{Fault, Notice, TaskObject};
-use serde_json::{Map, Value, json};
+use serde::Serialize;
+use serde_json::{Map, Value};
 
 /// A document with these fields after the schema number.
 pub(crate) fn document(fields: Value) -> Value {
@@ -19,15 +20,49 @@ pub(crate) fn task(task: &TaskObject) -> Value {
     serde_json::to_value(task).unwrap_or_default()
 }
 
-/// A list of tasks.
-pub(crate) fn tasks(tasks: &[TaskObject], timed_out: Option<bool>, faults: &[Fault]) -> Value {
-    let tasks: Vec<Value> = tasks.iter().map(task).collect();
-    let mut all = json!({ "tasks": tasks });
-    if let Some(timed_out) = timed_out {
-        all["timed_out"] = timed_out.into();
+/// A list of tasks. It is written from where the tasks are: a tree of values of each took four times as long as all the rest.
+#[derive(Serialize)]
+pub(crate) struct TaskList<'a> {
+    schema: u32,
+    tasks: &'a [TaskObject],
+    #[serde(skip_serializing_if = "Option::is_none")]
+    timed_out: Option<bool>,
+    faults: &'a [Fault],
+    #[serde(skip_serializing_if = "Option::is_none")]
+    next: Option<Value>,
+}
+
+impl TaskList<'_> {
+    /// One page of a list, and where the next one begins.
+    pub(crate) fn page(self, next: Option<u64>) -> Self {
+        Self { next: Some(next.into()), ..self }
     }
-    all["faults"] = json!(faults);
-    document(all)
+}
+
+/// These tasks, and what could not be said of others.
+pub(crate) fn tasks<'a>(tasks: &'a [TaskObject], timed_out: Option<bool>, faults: &'a [Fault]) -> TaskList<'a> {
+    TaskList { schema: SCHEMA, tasks, timed_out, faults, next: None }
+}
+
+/// What a session has to see to.
+#[derive(Serialize)]
+pub(crate) struct LooseEnds<'a> {
+    schema: u32,
+    session: Option<&'a str>,
+    tasks: &'a [TaskObject],
+    notices: Vec<Value>,
+    faults: &'a [Fault],
+}
+
+/// Live tasks, unheard notices, and what could not be said; of one session, or of all.
+pub(crate) fn loose_ends<'a>(
+    session: Option<&'a str>,
+    tasks: &'a [TaskObject],
+    notices: &[Notice],
+    faults: &'a [Fault],
+) -> LooseEnds<'a> {
+    let notices = notices.iter().map(|one| notice(one, session.unwrap_or_default())).collect();
+    LooseEnds { schema: SCHEMA, session, tasks, notices, faults }
 }
 
 /// A notice, flat: the task's fields, then the notice's; `task` is the id.
@@ -35,10 +70,19 @@ pub(crate) fn notice(notice: &Notice, session: &str) -> Value {
     notice.flat(session)
 }
 
-/// A session's unheard notices.
-pub(crate) fn notices(notices: &[Notice], session: &str, more: bool) -> Value {
-    let notices: Vec<Value> = notices.iter().map(|one| notice(one, session)).collect();
-    document(json!({ "session": session, "notices": notices, "more": more }))
+/// A session's unheard notices, and whether there are more.
+#[derive(Serialize)]
+pub(crate) struct Inbox<'a> {
+    schema: u32,
+    session: &'a str,
+    notices: Vec<Value>,
+    more: bool,
+}
+
+/// These notices of a session.
+pub(crate) fn notices<'a>(notices: &[Notice], session: &'a str, more: bool) -> Inbox<'a> {
+    let notices = notices.iter().map(|one| notice(one, session)).collect();
+    Inbox { schema: SCHEMA, session, notices, more }
 }
 
 #[cfg(test)]
@@ -52,7 +96,7 @@ mod tests {
         let sighting = Sighting { delta: Some(Span { from: 3, to: 9 }), silence_ms: Some(7), ..Sighting::default() };
         let kind = "tool_progress".to_owned();
         let one = Notice { seq: 4, kind, text: "goes on".to_owned(), task, sighting, ..Notice::default() };
-        let value = notices(&[one], "s1", false);
+        let value = serde_json::to_value(notices(&[one], "s1", false)).unwrap();
         assert_eq!(value["schema"], SCHEMA);
         let flat = &value["notices"][0];
         assert_eq!(

@@ -4,6 +4,7 @@ use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
+use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 use serde_json::Value;
 use tempfile::TempDir;
 
@@ -118,6 +119,13 @@ impl Service {
         let begun = Instant::now();
         self.server.as_mut().ok_or("no server")?.call(self.kind.tool, &arguments)?;
         Ok(begun.elapsed())
+    }
+
+    /// Stopped while others are measured, as some are never at rest; or going on.
+    pub(crate) fn rest(&self, signal: Signal) -> Done {
+        let server = i32::try_from(self.server.as_ref().ok_or("no server")?.id())?;
+        let held = pidfd_open(Pid::from_raw(server).ok_or("no process")?, PidfdFlags::empty())?;
+        Ok(pidfd_send_signal(&held, signal)?)
     }
 
     /// What the server has in memory, in MB, without its commands.

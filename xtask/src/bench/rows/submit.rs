@@ -3,7 +3,8 @@
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use serde_json::{Value, json};
+use rustix::process::Signal;
+use serde_json::json;
 
 use super::super::Options;
 use super::super::mcp::Server;
@@ -55,34 +56,47 @@ pub(super) fn by_cli(stage: &Stage, options: &Options) -> Done<Vec<Row>> {
     Ok(vec![row.because(BY_CLI, NEXT_BY_CLI), Row::unsynced(unsynced, bare)])
 }
 
-/// The tool `run` of the MCP server, answered with a handle.
+/// The tool `run` of the MCP server, answered with a handle. The servers of others stand still while they are not asked.
 pub(super) fn by_mcp(stage: &Stage, options: &Options) -> Done<Vec<Row>> {
-    let home = stage.home()?;
-    let mut server = Server::start(&mut home.ringback(["mcp"]))?;
-    let (mut ours, mut bare) = (Samples::default(), Samples::default());
-    let arguments = json!({"command": "true", "wait_ms": 0});
-    // As an agent does: what has ended is heard before more is asked for.
-    let hear = |server: &mut Server, handle: &Value| {
-        server.call("wait", &json!({"ids": [handle["result"]["structuredContent"]["id"]]}))
-    };
-    let first = server.call("run", &arguments)?;
-    hear(&mut server, &first)?;
+    let homes = [stage.home()?, stage.unsynced_home()?];
+    let mut servers = Vec::new();
+    for home in &homes {
+        let mut server = Server::start(&mut home.ringback(["mcp"]))?;
+        hand_over(&mut server)?;
+        servers.push(server);
+    }
+    let (mut ours, mut bare) = ([Samples::default(), Samples::default()], Samples::default());
     let mut services = peers::start_servers(stage)?;
     let mut others: Vec<(String, Samples)> = services.iter().map(|peer| (peer.name(), Samples::default())).collect();
+    for service in &services {
+        service.rest(Signal::STOP)?;
+    }
     for _ in 0..options.samples {
         bare.push_time(floor()?);
-        let begun = Instant::now();
-        let handle = server.call("run", &arguments)?;
-        ours.push_time(begun.elapsed());
-        hear(&mut server, &handle)?;
-        pause(PAUSE);
-        for (service, (_, samples)) in services.iter_mut().zip(&mut others) {
-            samples.push_time(service.submit("true")?);
+        for (server, samples) in servers.iter_mut().zip(&mut ours) {
+            samples.push_time(hand_over(server)?);
             pause(PAUSE);
         }
+        for (service, (_, samples)) in services.iter_mut().zip(&mut others) {
+            service.rest(Signal::CONT)?;
+            pause(PAUSE);
+            samples.push_time(service.submit("true")?);
+            pause(PAUSE);
+            service.rest(Signal::STOP)?;
+        }
     }
-    let row = Row::new("submit by MCP over stdio", "ms", ours, Target::Ratio(1.0)).over(bare).beside(others);
-    Ok(vec![row.because(BY_MCP, NEXT_BY_MCP)])
+    let [ours, unsynced] = ours;
+    let row = Row::new("submit by MCP over stdio", "ms", ours, Target::Ratio(1.0)).over(bare.clone()).beside(others);
+    Ok(vec![row.because(BY_MCP, NEXT_BY_MCP), Row::unsynced(unsynced, bare)])
+}
+
+/// How long a handle takes; as an agent does, what has ended is heard before more is asked for.
+fn hand_over(server: &mut Server) -> Done<Duration> {
+    let begun = Instant::now();
+    let handle = server.call("run", &json!({"command": "true", "wait_ms": 0}))?;
+    let took = begun.elapsed();
+    server.call("wait", &json!({"ids": [handle["result"]["structuredContent"]["id"]]}))?;
+    Ok(took)
 }
 
 /// The client library, on one connection.
