@@ -4,14 +4,18 @@
 //! `/sys/fs/cgroup/unified`: what is delegated to us is that, and nothing else is touched.
 
 use std::{
+    ffi::OsString,
     fs, io,
-    os::unix::fs::{DirBuilderExt as _, MetadataExt as _},
+    os::unix::{
+        ffi::OsStringExt as _,
+        fs::{DirBuilderExt as _, MetadataExt as _},
+    },
     path::{Component, Path, PathBuf},
 };
 
 use rustix::fs::{Access, AtFlags, CWD};
 
-use crate::launch;
+use crate::{files, folder, launch};
 
 /// Where the version 2 tree is: alone, or beside version 1 (systemd's "unified" and "hybrid").
 const MOUNTS: [&str; 2] = ["/sys/fs/cgroup", "/sys/fs/cgroup/unified"];
@@ -21,6 +25,8 @@ const NAME_START: &str = "ringback-";
 const HOME_DIGITS: usize = 16;
 /// Characters of a task's id.
 const ID_CHARACTERS: usize = 12;
+/// The most that a note of where one is has, bytes (`PATH_MAX` of Linux).
+const NOTE_BYTES_MAX: u64 = 4096;
 /// How deep cgroups that a task made in its own are removed.
 const DEPTH_MAX: u32 = 8;
 
@@ -197,10 +203,11 @@ fn controls_of(path: &Path) -> Controls {
     Controls { memory, processes, cpu }
 }
 
-/// Removes the cgroup that `link` in the folder of task `id` leads to, if it is one of ours, there, and empty.
-pub fn remove_linked(link: &Path, id: &str) -> io::Result<()> {
-    let path = match fs::read_link(link) {
-        Ok(path) => path,
+/// Removes the cgroup that the file `note` in the folder of task `id` names, if it is one of ours, there, and empty.
+pub fn remove_noted(note: &Path, id: &str) -> io::Result<()> {
+    let read = files::open_regular(note).and_then(|note| folder::read_at_most(&note, NOTE_BYTES_MAX));
+    let path = match read {
+        Ok(path) => PathBuf::from(OsString::from_vec(path)),
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
         Err(error) => return Err(error),
     };
@@ -324,15 +331,19 @@ mod tests {
     }
 
     #[test]
-    fn a_link_that_leads_elsewhere_removes_nothing() {
+    fn a_note_that_leads_elsewhere_removes_nothing() {
         let scratch = Scratch::new();
         let elsewhere = scratch.path().join("ringback-0123456789abcdef-0123456789ab");
         fs::create_dir(&elsewhere).unwrap();
-        let link = scratch.path().join("cgroup");
-        remove_linked(&link, "0123456789ab").unwrap();
-        std::os::unix::fs::symlink(&elsewhere, &link).unwrap();
-        remove_linked(&link, "0123456789ab").unwrap();
-        assert!(elsewhere.is_dir());
+        let note = scratch.path().join("cgroup");
+        remove_noted(&note, "0123456789ab").unwrap();
+        for said in
+            [elsewhere.as_os_str(), "".as_ref(), "/sys/fs/cgroup/../ringback-0123456789abcdef-0123456789ab".as_ref()]
+        {
+            fs::write(&note, said.as_encoded_bytes()).unwrap();
+            remove_noted(&note, "0123456789ab").unwrap();
+            assert!(elsewhere.is_dir());
+        }
     }
 
     #[test]
@@ -379,13 +390,13 @@ mod tests {
         fs::create_dir_all(swept.join("below/deeper")).unwrap();
         cgroups.sweep(|id| id == "00000000000a").unwrap();
         assert!(kept.is_dir() && !swept.exists());
-        let link = scratch.path().join("cgroup");
-        std::os::unix::fs::symlink(&kept, &link).unwrap();
-        remove_linked(&link, "00000000000b").unwrap();
+        let note = scratch.path().join("cgroup");
+        fs::write(&note, kept.as_os_str().as_encoded_bytes()).unwrap();
+        remove_noted(&note, "00000000000b").unwrap();
         assert!(kept.is_dir(), "the name is another task's");
-        remove_linked(&link, "00000000000a").unwrap();
+        remove_noted(&note, "00000000000a").unwrap();
         assert!(!kept.exists());
-        remove_linked(&link, "00000000000a").unwrap();
+        remove_noted(&note, "00000000000a").unwrap();
     }
 
     #[test]

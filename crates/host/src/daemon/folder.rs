@@ -235,7 +235,7 @@ fn fifo_unless_there(path: &Path) -> io::Result<()> {
 pub(super) fn delete(dir: &Path) -> io::Result<()> {
     let id = dir.file_name().and_then(|name| name.to_str()).unwrap_or_default();
     // One that somebody is in has to stay, and the next daemon looks again.
-    let _ = cgroup::remove_linked(&dir.join("cgroup"), id);
+    let _ = cgroup::remove_noted(&dir.join("cgroup"), id);
     unless_missing(fs::remove_dir_all(dir))
 }
 

@@ -14,7 +14,7 @@ use crate::support::{World, finish, id_of, machine};
 fn open_to_others(folder: &Path, found: &mut Vec<String>) {
     for entry in std::fs::read_dir(folder).unwrap().flatten() {
         let meta = entry.path().symlink_metadata().unwrap();
-        if !meta.is_symlink() && meta.permissions().mode() & 0o077 != 0 {
+        if meta.permissions().mode() & 0o077 != 0 {
             found.push(format!("{:o} {}", meta.permissions().mode(), entry.path().display()));
         }
         if meta.is_dir() {

@@ -1,8 +1,8 @@
 //! The cgroup of a task (cgroups(7), version 2): its tree is born in it, and is listed and killed by it.
 //!
-//! `cgroup` in the task folder is a link to it, so that whoever holds the task later finds it. Nobody leaves a cgroup by
-//! forking, by a session of his own or by an empty environment, only by writing himself into another one; such a process
-//! is still found as every other is.
+//! `cgroup` in the task folder says where it is, so that whoever holds the task later finds it. (It is no link: the mode of one
+//! is 0777, and in a home nothing is open to others.) Nobody leaves a cgroup by forking, by a session of his own or by an empty
+//! environment, only by writing himself into another one; such a process is still found as every other is.
 
 use core::ffi::CStr;
 
@@ -13,30 +13,56 @@ use crate::raw::{Errno, Fd, Result, file, poll, time};
 const DEPTH_MAX: u32 = 8;
 /// How long somebody who is dying may still be in it, milliseconds: some microseconds, and more on a machine that is busy.
 const DYING_MS: u64 = 1_000;
-/// `PATH_MAX` of Linux.
-const PATH_BYTES: usize = 4096;
+/// The longest path of one, bytes: a page of stack for each look would be a page more for each task.
+const PATH_BYTES: usize = 1024;
 
-/// Makes the cgroup at `path` and the link to it; whether both are there.
+/// Makes the cgroup at `path` and notes where it is; whether both was done.
 #[inline(never)]
 pub(super) fn make(path: &CStr) -> bool {
-    if !matches!(file::make_directory(path), Ok(()) | Err(Errno::EEXIST)) {
+    // What does not fit is not found again.
+    let fits = path.to_bytes().len() < PATH_BYTES;
+    if !fits || !matches!(file::make_directory(path), Ok(()) | Err(Errno::EEXIST)) {
         return false;
     }
-    // An earlier keeper of this task, which started nothing, may have made one elsewhere.
-    let linked = file::link_to(path, c"cgroup").or_else(|_| {
-        file::unlink(c"cgroup")?;
-        file::link_to(path, c"cgroup")
-    });
-    if linked.is_err() {
+    let noted = note(path);
+    if noted.is_err() {
         let _ = file::remove_directory(path);
     }
-    linked.is_ok()
+    noted.is_ok()
 }
 
-/// The cgroup, to be born in or to be looked into. Whatever else somebody has put in the place of the link is no cgroup, and holds
-/// nobody up.
+/// Writes down where it is.
+fn note(path: &CStr) -> Result<()> {
+    const HOW: usize = file::flag::WRONLY | file::flag::CREAT | file::flag::EXCL;
+    // An earlier keeper of this task, which started nothing, may have made one elsewhere.
+    let own = file::open(c"cgroup", HOW).or_else(|_| {
+        file::unlink(c"cgroup")?;
+        file::open(c"cgroup", HOW)
+    })?;
+    let written = file::write(&own, path.to_bytes())?;
+    if written == path.to_bytes().len() { Ok(()) } else { Err(Errno::ENOSPC) }
+}
+
+/// Where it is, as its keeper has noted. Whatever somebody has put in the place of the note holds nobody up.
+fn noted(buffer: &mut [u8; PATH_BYTES]) -> Result<&CStr> {
+    let (last, room) = buffer.split_last_mut().ok_or(Errno::EINVAL)?;
+    *last = 0;
+    let length = file::read(&file::open_to_read(c"cgroup")?, room)?;
+    if length == 0 {
+        return Err(Errno::ENOENT);
+    }
+    CStr::from_bytes_until_nul(buffer).map_err(|_| Errno::EINVAL)
+}
+
+/// What the note leads to.
+fn place() -> Result<Fd> {
+    let mut buffer = [0; PATH_BYTES];
+    file::open_to_read(noted(&mut buffer)?)
+}
+
+/// The cgroup, to be born in or to be looked into. Where the note leads to anything else, that is no cgroup.
 pub(super) fn open() -> Result<Fd> {
-    let own = file::open(c"cgroup", file::flag::RDONLY | file::flag::NONBLOCK | file::flag::NOCTTY)?;
+    let own = place()?;
     if file::is_of_cgroups(&own) { Ok(own) } else { Err(Errno::EINVAL) }
 }
 
@@ -52,16 +78,16 @@ pub(super) fn is_there() -> bool {
 
 /// Puts this process into it: for a child that could not be born there. Slower, as the kernel lets nobody fork meanwhile.
 pub(super) fn enter() -> Result<()> {
-    let processes = file::open(c"cgroup/cgroup.procs", file::flag::WRONLY | file::flag::NONBLOCK)?;
+    let processes = file::open_in(&place()?, c"cgroup.procs", file::flag::WRONLY | file::flag::NONBLOCK)?;
     file::write(&processes, b"0").map(drop)
 }
 
 /// Writes numbers into one of its files, with a space between, before there is anybody in it; an error where its controller is not
 /// on.
-pub(super) fn set(path: &CStr, numbers: &[u64]) -> Result<()> {
+pub(super) fn set(name: &CStr, numbers: &[u64]) -> Result<()> {
     let mut text = [0; NUMBERS_BYTES];
     let text = written(&mut text, numbers).ok_or(Errno::EINVAL)?;
-    let limit = file::open(path, file::flag::WRONLY | file::flag::NONBLOCK)?;
+    let limit = file::open_in(&place()?, name, file::flag::WRONLY | file::flag::NONBLOCK)?;
     file::write(&limit, text).map(drop)
 }
 
@@ -172,7 +198,7 @@ fn processes_in(directory: &Fd, depth: u32, each: &mut impl FnMut(i32)) {
 #[inline(never)]
 pub(super) fn remove() {
     let mut buffer = [0; PATH_BYTES];
-    let Ok(path) = file::read_link(c"cgroup", &mut buffer) else { return };
+    let Ok(path) = noted(&mut buffer) else { return };
     let mut removed = file::remove_directory(path);
     if removed == Err(Errno::EBUSY) {
         wait_until_empty(time::mono_ms() + DYING_MS);

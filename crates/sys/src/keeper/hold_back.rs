@@ -22,15 +22,15 @@ const DEVICES: [&CStr; 7] =
 pub(super) fn limit_cgroup(limits: &TreeLimits) -> Held {
     let TreeLimits { memory, processes, cpu_percent, .. } = *limits;
     let mut held = Held::default();
-    if memory != 0 && cgroup::set(c"cgroup/memory.max", &[memory]).is_ok() {
+    if memory != 0 && cgroup::set(c"memory.max", &[memory]).is_ok() {
         held.memory = By::Cgroup;
         // Else it would go on into swap. Where there is none, there is no such file.
-        let _ = cgroup::set(c"cgroup/memory.swap.max", &[0]);
+        let _ = cgroup::set(c"memory.swap.max", &[0]);
     }
-    if processes != 0 && cgroup::set(c"cgroup/pids.max", &[processes]).is_ok() {
+    if processes != 0 && cgroup::set(c"pids.max", &[processes]).is_ok() {
         held.processes = By::Cgroup;
     }
-    if cpu_percent != 0 && cgroup::set(c"cgroup/cpu.max", &cpu_quota(cpu_percent)).is_ok() {
+    if cpu_percent != 0 && cgroup::set(c"cpu.max", &cpu_quota(cpu_percent)).is_ok() {
         held.cpu = By::Cgroup;
     }
     held

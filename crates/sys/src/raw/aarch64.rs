@@ -74,7 +74,6 @@ pub(super) mod nr {
     pub(crate) const FLOCK: usize = 32;
     pub(crate) const MKDIRAT: usize = 34;
     pub(crate) const UNLINKAT: usize = 35;
-    pub(crate) const SYMLINKAT: usize = 36;
     pub(crate) const FSTATFS: usize = 44;
     pub(crate) const FALLOCATE: usize = 47;
     pub(crate) const CHDIR: usize = 49;

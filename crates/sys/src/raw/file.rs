@@ -111,12 +111,6 @@ fn remove(place: usize, path: &CStr, how: usize) -> Result<()> {
     unsafe { call(nr::UNLINKAT, [place, path.as_ptr() as usize, how]) }.map(drop)
 }
 
-/// Makes the symbolic link `path` to `target`.
-pub(crate) fn link_to(target: &CStr, path: &CStr) -> Result<()> {
-    // SAFETY: both paths end with NUL and outlive the call.
-    unsafe { call(nr::SYMLINKAT, [target.as_ptr() as usize, HERE, path.as_ptr() as usize]) }.map(drop)
-}
-
 /// Where the symbolic link `path` leads to; an error too if that does not fit into `buffer` with its NUL.
 pub(crate) fn read_link<'a>(path: &CStr, buffer: &'a mut [u8]) -> Result<&'a CStr> {
     let place = (buffer.as_mut_ptr() as usize, buffer.len());

@@ -75,7 +75,6 @@ pub(super) mod nr {
         OPENAT = SYS_openat,
         MKDIRAT = SYS_mkdirat,
         UNLINKAT = SYS_unlinkat,
-        SYMLINKAT = SYS_symlinkat,
         READLINKAT = SYS_readlinkat,
         RENAMEAT2 = SYS_renameat2,
         STATX = SYS_statx,

@@ -102,7 +102,6 @@ pub(super) mod nr {
     pub(crate) const OPENAT: usize = 257;
     pub(crate) const MKDIRAT: usize = 258;
     pub(crate) const UNLINKAT: usize = 263;
-    pub(crate) const SYMLINKAT: usize = 266;
     pub(crate) const READLINKAT: usize = 267;
     pub(crate) const PPOLL: usize = 271;
     pub(crate) const SPLICE: usize = 275;

@@ -59,7 +59,7 @@ pub(super) fn by_library(stage: &Stage, _: &Options) -> Done<Vec<Row>> {
         "3.1 ms of processor time a task, a third each for the command, its keeper and the daemon, spread thin: a process, seven \
          inodes, a cgroup and 12 pages of the log; beside a commit for each submission, since one client asks for one after the other.",
         "fewer inodes a task, as an ext4 without a journal takes up to half a millisecond for each where many files were just \
-         deleted: the link to the cgroup into the record, `requests` into `state`; and a request that asks for many tasks at once, \
+         deleted: where the cgroup is into the record, `requests` into `state`; and a request that asks for many tasks at once, \
          which would share their commit.",
     );
     Ok(vec![row, Row::unsynced(unsynced, bare)])
