@@ -195,7 +195,8 @@ impl Logs {
         };
         let from = self.begin(output)?;
         let Choice { only, grep, lines, .. } = choice;
-        let (context, numbers) = (self.context.unwrap_or(0), self.numbers);
+        // A document has the number of each line.
+        let (context, numbers) = (self.context.unwrap_or(0), self.numbers || door.json);
         let selection = Selection { only, grep, context, lines, tail, from, limit: self.limit, numbers };
         if !door.json {
             return selection.print(task, output, &mut BufWriter::new(door::stdout()));

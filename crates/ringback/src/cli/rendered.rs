@@ -34,7 +34,7 @@ pub(super) struct Selection {
     pub(super) from: u64,
     /// At most this many bytes of the output.
     pub(super) limit: Option<u64>,
-    /// The number before each line.
+    /// Whether the number of each line is shown.
     pub(super) numbers: bool,
 }
 
@@ -116,7 +116,8 @@ impl Selection {
         loop {
             let is_filtered = self.only.is_some() || self.grep.is_some();
             let start = if is_filtered { self.from } else { output.tail_start(raw_lines, length)?.max(self.from) };
-            let first_line = if self.numbers { Marks::open(task, output)?.line_at(output, start)? } else { 1 };
+            let is_numbered = self.numbers && self.only.is_none() && start > 0;
+            let first_line = if is_numbered { Marks::open(task, output)?.line_at(output, start)? } else { 1 };
             let mut last = VecDeque::new();
             self.run(&Sizes::of(task), output, start..length, first_line, &mut |line| {
                 last.push_back(line);

@@ -67,6 +67,14 @@ impl Args {
         Ok(Some(texts))
     }
 
+    /// A list of texts, or one text by itself.
+    pub(super) fn texts_or_one(&mut self, name: &str) -> Result<Option<Vec<String>>, Failure> {
+        match self.values.get(name) {
+            Some(Value::String(_)) => Ok(self.text(name)?.map(|text| vec![text])),
+            _ => self.texts(name),
+        }
+    }
+
     /// Names and values.
     pub(super) fn pairs(&mut self, name: &str) -> Result<BTreeMap<String, String>, Failure> {
         let expected = "an object of strings";

@@ -120,7 +120,7 @@ fn run_input() -> Value {
         "max_output": {"type": "string", "description": "disk cap, e.g. 1GiB"},
         "output_policy": {"enum": OutputPolicy::WORDS, "description": "at the cap"},
         "ready": {"type": "string", "description": "regex of a line, or tcp:PORT; noticed, and for wait"},
-        "watch": {"type": "array", "items": {"type": "string"}, "description": "regexes of lines to be noticed"},
+        "watch": {"type": ["array", "string"], "items": {"type": "string"}, "description": "regexes of lines to be noticed"},
         "progress": {"type": "string", "description": "first notice, e.g. 30s; then doubling; 30s..5m has a ceiling"},
         "binding": {"description": "JSON that is echoed in its results"},
         "session": string(),
@@ -132,6 +132,8 @@ fn wait_input() -> Value {
         "ids": strings(),
         "id": string(),
         "mode": {"enum": ["any", "all"]},
+        "any": boolean(),
+        "all": boolean(),
         "until": {"enum": ["end", "ready", "match"], "description": "as run's ready and watch say"},
         "timeout_ms": {"type": "integer", "minimum": 0},
         "pattern": {"type": "string", "description": "regex"},
@@ -143,6 +145,7 @@ fn wait_input() -> Value {
 fn output_input() -> Value {
     let mut input = object(&json!({
         "id": string(),
+        "digest": boolean(),
         "offset": {"type": "integer", "minimum": 0},
         "max_bytes": {"type": "integer", "minimum": 1, "maximum": super::window::BYTES_MAX},
         "lines": {"type": "string", "description": "A:B, from 1"},

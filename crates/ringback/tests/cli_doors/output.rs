@@ -36,6 +36,8 @@ fn a_match_comes_with_its_neighbours_and_its_number() {
     assert_eq!(logs(&["--offset", "2", "--limit", "4", "--numbers"]), "2:2\n3:3\n");
     assert_eq!(logs(&["--lines", "3001:", "--numbers"]), "");
     assert_eq!(logs(&["--rendered"]), seq(3000));
+    let last = home.say(&["logs", "--json", "--rendered", "-n", "2", &id]).json();
+    assert_eq!((&last["lines"][0]["line"], &last["lines"][1]["last_line"]), (&2999.into(), &3000.into()));
 }
 
 #[test]

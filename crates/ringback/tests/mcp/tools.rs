@@ -60,6 +60,12 @@ fn wait_is_for_all_or_any_or_for_the_next_end_of_the_session() {
     let told = agent.call("wait", json!({"ids": [slow, quick], "mode": "any"}));
     assert_eq!(told.verdict(), "1 ended, 1 still running");
     assert!(told.fields["tasks"][1]["tail"] == "| quick" && told.fields["tasks"][0]["state"] == "running", "{told:?}");
+    let told = agent.call("wait", json!({"ids": [slow, quick], "any": true}));
+    assert_eq!(told.verdict(), "1 ended, 1 still running");
+    let told = agent.call("wait", json!({"ids": [slow, quick], "all": true, "timeout_ms": 50}));
+    assert!(told.fields["next"].as_str().unwrap().starts_with("still running"), "{told:?}");
+    let told = agent.call("wait", json!({"ids": [slow, quick], "all": true, "mode": "any"}));
+    assert!(told.is_error && told.verdict().contains("not both"), "{told:?}");
     let told = agent.call("wait", json!({"ids": [slow], "timeout_ms": 50}));
     assert!(told.fields["next"].as_str().unwrap().starts_with("still running"), "{told:?}");
     let third = agent.begin("sleep 0.3; exit 4");
@@ -67,6 +73,20 @@ fn wait_is_for_all_or_any_or_for_the_next_end_of_the_session() {
     assert!(told.text.contains(&third) && told.text.contains("FAILED exit 4"), "{told:?}");
     agent.call("stop", json!({"ids": [slow]}));
     assert_eq!(agent.call("wait", json!({})).verdict(), "nothing awaited runs in this session");
+}
+
+#[test]
+fn a_digest_may_be_asked_for_by_its_name_and_one_pattern_needs_no_list() {
+    let home = Home::new();
+    let mut agent = Agent::start(&home);
+    let id = agent.call("run", json!({"command": "echo a warning; sleep 60", "wait_ms": 0, "watch": "warn"})).id();
+    let told = agent.call("wait", json!({"ids": [id], "until": "match"}));
+    assert_eq!(told.fields["matched"], true, "{told:?}");
+    agent.call("stop", json!({"ids": [id]}));
+    let (named, usual) = (json!({"id": id, "digest": true}), json!({ "id": id }));
+    assert_eq!(agent.call("output", named).text, agent.call("output", usual).text);
+    let told = agent.call("output", json!({"id": id, "digest": true, "tail": 1}));
+    assert!(told.is_error && told.verdict().contains("`digest` alone"), "{told:?}");
 }
 
 #[test]

@@ -22,7 +22,11 @@ pub(super) fn read(mut args: Args, speaker: &Speaker) -> Result<Job, Failure> {
         _ => None,
     };
     let is_begun = stream.is_some() || args.has("since") || args.has("until");
+    let is_digest = args.flag("digest")?;
     let want = if args.flag("screen")? { Want::Screen } else { want(&mut args, is_begun)? };
+    if is_digest && !matches!(want, Want::Digest) {
+        return Err(args.missing("`digest` alone", "{\"id\":\"ID\",\"digest\":true}"));
+    }
     let usual = if matches!(want, Want::Digest) { BUDGET_BYTES } else { window::BYTES };
     let budget = most.unwrap_or(usual).clamp(1, window::BYTES_MAX);
     let ages = ages(&mut args, &want)?;

@@ -115,7 +115,7 @@ fn request(args: &mut Args) -> Result<RunRequest, Failure> {
         key: args.text("key")?,
         if_running: args.word("if_running", IfRunning::WORDS)?,
         ready: args.text("ready")?,
-        watch: args.texts("watch")?.unwrap_or_default(),
+        watch: args.texts_or_one("watch")?.unwrap_or_default(),
         unheard_max: enough(1),
         progress_ms: progress.map(millis),
         progress_max_ms: progress_max.map(millis),

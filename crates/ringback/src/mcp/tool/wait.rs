@@ -26,11 +26,7 @@ pub(super) fn read(mut args: Args, speaker: &Speaker) -> Result<Job, Failure> {
             "wait for fewer at a time".to_owned(),
         ));
     }
-    let any = match args.word("mode", &["any", "all"])?.as_str() {
-        "any" => true,
-        "all" => false,
-        _ => ids.is_empty(),
-    };
+    let any = is_any(&mut args)?.unwrap_or(ids.is_empty());
     let until = match args.word("until", &["end", "ready", "match"])?.as_str() {
         "ready" => Until::Ready,
         "match" => Until::Match,
@@ -48,6 +44,16 @@ pub(super) fn read(mut args: Args, speaker: &Speaker) -> Result<Job, Failure> {
     };
     // The daemon keeps the time; ours is only there in case it does not.
     Ok(Job { limit: limit + Duration::from_secs(1), work: Work::call(work) })
+}
+
+/// Whether one end is enough: `mode`, or `any` or `all` by itself.
+fn is_any(args: &mut Args) -> Result<Option<bool>, Failure> {
+    let mode = args.word("mode", &["any", "all"])?;
+    match (args.flag("any")? || mode == "any", args.flag("all")? || mode == "all") {
+        (true, true) => Err(args.missing("`any` or `all`, not both", "{\"ids\":[\"ID\"],\"any\":true}")),
+        (false, false) => Ok(None),
+        (any, _) => Ok(Some(any)),
+    }
 }
 
 fn wait_for(line: &mut Line, ids: &[String], any: bool, until: Until, limit: Duration) -> Result<Answer, Failure> {
