@@ -7,7 +7,7 @@ use ringback_core::notice::Kind;
 use ringback_core::retention::Kept;
 use ringback_host::store::{
     Ack, Asked, Claim, Facts, Found, LOG_BYTES, NoticeIn, Packed, Page, Record, Store, StoreError, StoredOutcome,
-    StoredWatch,
+    StoredWatch, VERSION,
 };
 use ringback_host::wire::Sighting;
 
@@ -295,6 +295,26 @@ fn a_file_that_is_not_ours_is_refused_and_left_alone() {
     db.execute_batch("CREATE TABLE theirs (x); PRAGMA user_version = 1").unwrap();
     drop(db);
     assert!(matches!(Store::open(&other), Err(StoreError::Foreign(_))));
+}
+
+#[test]
+fn a_file_of_ours_with_a_version_that_nobody_wrote_is_named_and_left_alone() {
+    for version in [-1, 0, i64::from(i32::MIN)] {
+        let (dir, mut store) = open();
+        store.write(&[insert(1, "s")]).unwrap();
+        drop(store);
+        let path = dir.path().join("db");
+        let set = |version: i64| {
+            let db = rusqlite::Connection::open(&path).unwrap();
+            db.execute_batch(&format!("PRAGMA user_version = {version}")).unwrap();
+        };
+        set(version);
+        let error = Store::open(&path).unwrap_err();
+        assert!(error.to_string().ends_with(&format!("is damaged: it says that its version is {version}")), "{error}");
+        assert_eq!(std::error::Error::source(&error).map(ToString::to_string), None);
+        set(i64::try_from(VERSION).unwrap());
+        assert!(Store::open(&path).unwrap().task(id(1)).unwrap().is_some(), "{version}");
+    }
 }
 
 #[test]

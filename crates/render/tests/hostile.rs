@@ -70,6 +70,33 @@ fn however_small_a_digest_is_it_names_what_is_missing() {
 }
 
 #[test]
+fn however_small_a_digest_is_it_says_how_much_is_missing_in_all() {
+    for (count, budget) in
+        [2, 3, 16, 20].into_iter().flat_map(|count| (128..600).step_by(5).map(move |budget| (count, budget)))
+    {
+        let mut digester = Digester::new(DigestOptions { budget, ..DigestOptions::default() });
+        for gap in 0..count {
+            digester.push(b"a line\n".repeat(30).as_slice());
+            digester.gap(1000 * gap + 210, 1000 * gap + 1000, "no_space");
+        }
+        let (words, id) = ("FAILED exit 1 after 3m12s", "4kfc0w2m9q7d");
+        let verdict = Verdict { words, id, command: "make -j8 everything", ..Verdict::default() };
+        let text = digester.finish(&verdict).text;
+        let number = |text: &str| text.parse::<u64>().unwrap();
+        let missing = text.lines().filter_map(|line| line.strip_prefix("missing: ")).map(|line| {
+            let Some(range) = line.strip_prefix("bytes ") else {
+                let words: Vec<&str> = line.split(' ').collect();
+                return number(words[words.iter().position(|word| *word == "bytes").unwrap() - 1]);
+            };
+            let (from, last) = range.split_once('–').unwrap();
+            number(last.split(' ').next().unwrap()) + 1 - number(from)
+        });
+        let missing: u64 = missing.sum();
+        assert!(text.len() <= budget && missing == 790 * count, "{count} in {budget}: {missing}\n{text}");
+    }
+}
+
+#[test]
 fn an_endless_line_ends_with_how_much_more_it_had() {
     let long = "x".repeat(300_000);
     let text = rendered(format!("before\n{long}\nafter\n").as_bytes());

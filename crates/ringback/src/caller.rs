@@ -6,6 +6,8 @@
 use std::ffi::OsStr;
 
 use ringback_core::spec::{LABEL_BYTES_MAX, is_label};
+use ringback_host::client::{Client, ClientError, Launcher};
+use ringback_host::home::Home;
 use ringback_host::wire::Caller;
 
 /// The variable that names a session on purpose.
@@ -38,6 +40,11 @@ pub(crate) fn bad_name(value: Option<&OsStr>) -> Option<String> {
         Some(_) => Some("it has a control character in it".to_owned()),
         None => Some("it is not UTF-8".to_owned()),
     }
+}
+
+/// A client for this caller, and if no daemon runs this very program as one, whatever it is called.
+pub(crate) fn client(home: &Home, caller: Caller) -> Result<Client, ClientError> {
+    Client::open_with(home, caller, Launcher::own())
 }
 
 /// The caller that speaks for this session.

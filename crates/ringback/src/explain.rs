@@ -4,6 +4,7 @@ use std::error::Error;
 use std::io;
 
 use ringback_host::client::ClientError;
+use ringback_host::client::output::Unreadable;
 use ringback_host::config::ConfigError;
 use ringback_host::home::HomeError;
 use ringback_host::wire::Fault;
@@ -109,7 +110,8 @@ impl From<Fault> for Failure {
 impl From<io::Error> for Failure {
     fn from(error: io::Error) -> Self {
         let exit = if error.kind() == io::ErrorKind::BrokenPipe { EXIT_PIPE } else { EXIT_FAILED };
-        Self { code: "io".to_owned(), message: chain(&error), hint: None, exit }
+        let hint = Unreadable::hint_of(&error).map(str::to_owned);
+        Self { code: "io".to_owned(), message: chain(&error), hint, exit }
     }
 }
 

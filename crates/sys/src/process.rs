@@ -43,6 +43,13 @@ pub fn stamp_slack_ms() -> i64 {
     tick.tv_nsec / 1_000_000 + tick.tv_sec * 1000 + 1
 }
 
+/// Goes by this name from now on, where others see one (`comm`, proc(5)); for the first thread. A sandbox that lets nobody write
+/// to `/proc/self/comm` does not keep from it.
+pub fn go_by(name: &std::ffi::CStr) {
+    // SAFETY: a string that ends with NUL, of which the kernel copies 16 bytes at most (PR_SET_NAME(2const)).
+    unsafe { libc::prctl(libc::PR_SET_NAME, name.as_ptr()) };
+}
+
 /// Lets everybody else go first (nice value 19); where that is refused, nothing changes.
 pub fn be_nice() {
     let _ = rustix::process::setpriority_process(None, 19);

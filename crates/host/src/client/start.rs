@@ -36,12 +36,18 @@ const READY: &[u8] = b"ready";
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Launcher {
     program: Option<PathBuf>,
+    is_own: bool,
 }
 
 impl Launcher {
     /// This program and no other.
     pub fn program(path: impl Into<PathBuf>) -> Self {
-        Self { program: Some(path.into()) }
+        Self { program: Some(path.into()), is_own: false }
+    }
+
+    /// This executable, whatever it is called: for a program that becomes a daemon on `daemon run --background`.
+    pub fn own() -> Self {
+        Self { program: None, is_own: true }
     }
 
     /// The program: the given one, else this executable if it is ringback, else `ringback` of the PATH.
@@ -49,7 +55,9 @@ impl Launcher {
         if let Some(program) = &self.program {
             return Ok(program.clone());
         }
-        if let Some(own) = env::current_exe().ok().and_then(|path| own_program(&path)) {
+        let is_ringback = |path: &PathBuf| self.is_own || path.file_name().is_some_and(|name| name == "ringback");
+        let own = env::current_exe().ok().and_then(|path| still_there(&path));
+        if let Some(own) = own.filter(is_ringback) {
             return Ok(own);
         }
         let path = env::var_os("PATH").unwrap_or_default();
@@ -58,12 +66,12 @@ impl Launcher {
     }
 }
 
-/// The path of this executable, if it is ringback and still there. After an upgrade the kernel shows the old file as
-/// `PATH (deleted)` (proc(5)); what lies at `PATH` now is the new one.
-fn own_program(exe: &Path) -> Option<PathBuf> {
+/// The path of an executable, if it is still there. After an upgrade the kernel shows the old file as `PATH (deleted)`
+/// (proc(5)); what lies at `PATH` now is the new one.
+fn still_there(exe: &Path) -> Option<PathBuf> {
     let text = exe.to_str()?;
     let path = Path::new(text.strip_suffix(" (deleted)").unwrap_or(text));
-    (path.file_name()? == "ringback" && path.is_file()).then(|| path.to_owned())
+    path.is_file().then(|| path.to_owned())
 }
 
 /// Connects; nothing if nobody listens. A link to a socket is none: it would be that of another home.
@@ -254,14 +262,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_ringback_itself_is_taken_for_the_daemon() {
+    fn this_executable_is_taken_for_the_daemon_only_by_whoever_says_so() {
         let dir = tempfile::tempdir().unwrap();
         let program = dir.path().join("ringback");
         std::fs::write(&program, "").unwrap();
-        assert_eq!(own_program(&program), Some(program.clone()));
+        assert_eq!(still_there(&program), Some(program.clone()));
         let upgraded = PathBuf::from(format!("{} (deleted)", program.display()));
-        assert_eq!(own_program(&upgraded), Some(program));
-        assert_eq!(own_program(&dir.path().join("wait_for_build")), None);
+        assert_eq!(still_there(&upgraded), Some(program));
+        assert_eq!(still_there(&dir.path().join("wait_for_build")), None);
+        let this = env::current_exe().unwrap();
+        assert_eq!(Launcher::own().find().unwrap(), this);
+        assert_ne!(Launcher::default().find().ok(), Some(this));
     }
 
     #[test]

@@ -60,9 +60,9 @@ impl DaemonError {
             Self::Store(StoreError::TooNew { .. }) => {
                 Some("install the ringback that wrote this home, or a newer one".into())
             }
-            Self::Store(StoreError::Foreign(path) | StoreError::Planted { path, .. }) => {
-                Some(format!("move {} away, or set RINGBACK_HOME to another folder", path.display()))
-            }
+            Self::Store(
+                StoreError::Foreign(path) | StoreError::Damaged { path, .. } | StoreError::Planted { path, .. },
+            ) => Some(format!("move {} away, or set RINGBACK_HOME to another folder", path.display())),
             Self::Store(error) if error.is_space() => Some("free some space on the disk of the home".into()),
             Self::Store(_) | Self::Keeper(_) | Self::Listen(_) | Self::Machine { .. } => {
                 Some("`ringback doctor` looks at the home and the machine".into())

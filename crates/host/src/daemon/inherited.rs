@@ -80,6 +80,7 @@ impl Inherited {
         if !left.is_empty() && receipt.survivors.is_empty() {
             receipt.unverified_reason = Some("survivors".to_owned());
             receipt.survivor_count = u32::try_from(left.len()).unwrap_or(u32::MAX);
+            facts.survivor_starts = left.iter().map(|who| who.start_ticks).collect();
             receipt.survivors = left.into_iter().map(survivor).collect();
         }
     }
@@ -98,7 +99,7 @@ impl Inherited {
 
 fn survivor(who: Who) -> SurvivorObject {
     let command = identity::stat(who.pid).map(|stat| stat.comm).unwrap_or_default();
-    SurvivorObject { pid: who.pid, command, why: "it lost its parent while the stop went on".to_owned() }
+    SurvivorObject { pid: who.pid, command, why: "it lost its parent while the stop went on".to_owned(), gone: false }
 }
 
 impl Daemon {

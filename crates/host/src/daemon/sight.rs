@@ -94,9 +94,17 @@ pub(super) fn refresh(facts: &mut Facts, dir: &Path, record: &Record) {
         let read = task_files::read_receipt(dir).ok().flatten().map(|(head, entries)| receipt(&head, &entries));
         // What an earlier daemon could prove of this very receipt stays proved.
         if !matches!((&facts.receipt, &read), (Some(old), Some(new)) if old.is_of_the_same_stop(new)) {
+            facts.survivor_starts = read.as_ref().map_or_else(Vec::new, |receipt| survivor_starts(receipt, record));
             facts.receipt = read;
         }
     }
+}
+
+/// When the survivors started: the record names those of a stop as leftovers, as long as they live.
+fn survivor_starts(receipt: &ReceiptObject, record: &Record) -> Vec<u64> {
+    let start_of =
+        |pid| record.leftovers.iter().find(|left| left.who.pid == pid).map_or(0, |left| left.who.start_ticks);
+    receipt.survivors.iter().map(|survivor| start_of(survivor.pid)).collect()
 }
 
 /// What holds the command back, by the word of its keeper.
@@ -172,6 +180,7 @@ fn receipt(head: &Head, entries: &[Entry]) -> ReceiptObject {
         pid: entry.pid,
         command: comm(&entry.comm),
         why: why_alive(entry),
+        gone: false,
     });
     ReceiptObject {
         layer: match head.layer {

@@ -56,6 +56,8 @@ const HEIR: Duration = Duration::from_millis(500);
 /// Everything that the caller left open above descriptor 2 is closed, so this is for a program that does nothing else.
 pub fn run(home: &Home, config: Config, reader: Reader, ready: impl FnOnce()) -> Result<(), DaemonError> {
     process::close_above(2).map_err(machine("close what the caller left open"))?;
+    // Whatever its program is called: by this name, too, a keeper tells the daemon from the tree that called it into being.
+    process::go_by(c"ringback");
     files::umask(0o077);
     home.prepare()?;
     std::env::set_current_dir("/").map_err(machine("leave the caller's folder"))?;

@@ -1,6 +1,7 @@
 //! From what is stored to what everybody sees: the task object, in one place.
 
 use std::fs;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use jiff::Timestamp;
@@ -13,7 +14,7 @@ use super::folder::{INDEX, OUTPUT, SCRIPT, STREAMS, pipes};
 use super::{hold_back, sight, terminal};
 use crate::mask;
 use crate::store::{Facts, Row, StoredCommand};
-use crate::wire::task::{CommandObject, OutputObject, Packed, SCHEMA, TaskObject, TimeoutsObject};
+use crate::wire::task::{CommandObject, OutputObject, Packed, ReceiptObject, SCHEMA, TaskObject, TimeoutsObject};
 
 /// How many characters of a command stand in its one-line form: a list has one line for it.
 const DISPLAY_CHARS_MAX: usize = 200;
@@ -131,7 +132,7 @@ fn ended(object: &mut TaskObject, facts: &Facts, live: bool, dir: &Path) {
     object.output.gaps.clone_from(&facts.gaps);
     object.output.complete = facts.output_complete;
     object.leftovers.clone_from(&facts.leftovers);
-    object.cleanup.clone_from(&facts.receipt);
+    object.cleanup = facts.receipt.clone().map(|receipt| seen_now(receipt, &facts.survivor_starts));
     object.usage.clone_from(&facts.usage);
     object.paused_ms = facts.paused_ms;
     object.end_unseen = facts.unseen;
@@ -147,6 +148,19 @@ fn ended(object: &mut TaskObject, facts: &Facts, live: bool, dir: &Path) {
         let there = fs::metadata(dir.join(OUTPUT));
         object.output.bytes = there.map_or(facts.output_bytes, |meta| length(&meta, &facts.gaps));
     }
+}
+
+/// The receipt with a look at those who survived its stop: a receipt stays what it was, but they may have ended since.
+fn seen_now(mut receipt: ReceiptObject, starts: &[u64]) -> ReceiptObject {
+    for (place, survivor) in receipt.survivors.iter_mut().enumerate() {
+        let start_ticks = starts.get(place).copied().unwrap_or_default();
+        // Of one whose start nobody noted only the want of its number says that it is gone.
+        survivor.gone = match identity::stat(survivor.pid) {
+            Ok(now) => !now.is_alive() || (start_ticks > 0 && now.start_ticks != start_ticks),
+            Err(error) => error.kind() == ErrorKind::NotFound,
+        };
+    }
+    receipt
 }
 
 /// How long an output is, with what is missing at its end.

@@ -57,6 +57,14 @@ pub enum StoreError {
     /// The file is no database of ours.
     #[error("{0} is not a ringback database")]
     Foreign(PathBuf),
+    /// The file is ours, but not as anybody of us wrote it.
+    #[error("the database {} is damaged: it says that its version is {found}", path.display())]
+    Damaged {
+        /// Which file.
+        path: PathBuf,
+        /// What it says.
+        found: i64,
+    },
     /// Its file is one that somebody else may have put there.
     #[error("{} is not used: {why}", path.display())]
     Planted {

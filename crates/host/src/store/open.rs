@@ -124,6 +124,10 @@ impl Store {
         if application != APPLICATION && (found != 0 || tables != 0) {
             return Err(StoreError::Foreign(path.to_path_buf()));
         }
+        // Both numbers come with the first step, in one transaction.
+        if application == APPLICATION && found < 1 {
+            return Err(StoreError::Damaged { path: path.to_path_buf(), found });
+        }
         // Defaults differ between builds of the library, so each is said.
         db.pragma_update(None, "journal_mode", "WAL")?;
         db.pragma_update(None, "synchronous", "FULL")?;

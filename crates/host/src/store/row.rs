@@ -131,6 +131,8 @@ pub struct Facts {
     pub leftover_starts: Vec<u64>,
     /// The receipt of the last stop.
     pub receipt: Option<ReceiptObject>,
+    /// When each of its survivors started, ticks after boot, where that is known; 0 where it is not.
+    pub survivor_starts: Vec<u64>,
     /// What it used, if its keeper saw its end.
     pub usage: Option<UsageObject>,
     /// How long it was stopped, milliseconds, if that was seen from start to end.

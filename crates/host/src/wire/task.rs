@@ -308,7 +308,7 @@ pub struct ReceiptObject {
     pub observed_count: u32,
     /// How many were waited for.
     pub reaped_count: u32,
-    /// How many still live.
+    /// How many lived on.
     pub survivor_count: u32,
     /// Those.
     pub survivors: Vec<SurvivorObject>,
@@ -327,6 +327,12 @@ impl ReceiptObject {
     pub fn is_of_the_same_stop(&self, other: &Self) -> bool {
         let bare = |receipt: &Self| Self { verified_empty: false, unverified_reason: None, ..receipt.clone() };
         bare(self) == bare(other)
+    }
+
+    /// Whether whoever survived it is gone by now.
+    pub fn is_outlived(&self) -> bool {
+        let gone = self.survivors.iter().filter(|survivor| survivor.gone).count();
+        u32::try_from(gone) == Ok(self.survivor_count)
     }
 }
 
@@ -356,8 +362,10 @@ pub struct SurvivorObject {
     pub pid: i32,
     /// Its name.
     pub command: String,
-    /// Why it lives.
+    /// Why it lived on.
     pub why: String,
+    /// Whether it has ended since, as seen when the task was asked for.
+    pub gone: bool,
 }
 
 /// What a task used: the main process and the children it waited for.
@@ -383,7 +391,7 @@ impl TaskObject {
     pub fn is_seen_gone(&self) -> bool {
         match &self.cleanup {
             _ if !self.has_ended() => false,
-            Some(receipt) => receipt.survivor_count == 0,
+            Some(receipt) => receipt.is_outlived(),
             None => self.leftovers.is_empty() && !self.has_unseen_end(),
         }
     }

@@ -24,7 +24,7 @@ const LINE_BYTES_MIN: usize = 40;
 const MARK_BYTES: usize = 90;
 /// The same without the call that shows them, up to a hundred million lines.
 const SHORT_MARK_BYTES: usize = 36;
-/// A range of bytes that are missing, without the reason.
+/// A range of bytes that are missing, without the reason; or how many there are in all.
 const SHORT_GAP_BYTES: usize = 42;
 /// What the verdict has in any case.
 const VERDICT_BYTES: usize = 86;
@@ -37,6 +37,8 @@ pub(super) struct Facts<'a> {
     pub(super) found: &'a Findings,
     pub(super) hints: &'a [String],
     pub(super) gaps: &'a [(u64, u64, String)],
+    /// How many more there are, and of how many bytes.
+    pub(super) more_gaps: (u64, u64),
     pub(super) unseen: Option<(u64, u64)>,
     pub(super) calls: Calls,
 }
@@ -59,7 +61,7 @@ pub(super) fn compose(facts: &Facts<'_>, edges: &Edges, budget: usize) -> Compos
     page.limit = budget;
     // Nor may the gaps, but for the first one.
     page.limit = page.text.len() + page.room().min(gap.max(page.room() * 6 / 10));
-    gaps(&mut page, facts.gaps);
+    gaps(&mut page, facts.gaps, facts.more_gaps);
     let room = budget.saturating_sub(page.text.len());
     page.limit = page.text.len() + (room.saturating_mul(6) / 10).min(room.saturating_sub(mark));
     if let (Some((percent, source)), false) = (edges.progress, facts.verdict.has_ended) {
@@ -103,11 +105,27 @@ impl Page {
     }
 }
 
-fn gaps(page: &mut Page, gaps: &[(u64, u64, String)]) {
-    for (from, to, why) in gaps {
+/// Names as many gaps as there is room for, and says of how many bytes the others are.
+fn gaps(page: &mut Page, gaps: &[(u64, u64, String)], (mut more, mut bytes): (u64, u64)) {
+    let mut is_first = true;
+    for (at, (from, to, why)) in gaps.iter().enumerate() {
         let range = format!("missing: bytes {from}–{}", to.saturating_sub(1));
         let whole = format!("{range} of the output were not kept ({why})");
-        page.add_whole(if whole.len() <= page.line_room() { &whole } else { &range });
+        let is_last = at + 1 == gaps.len() && more == 0;
+        let room = page.line_room().saturating_sub(if is_last { 0 } else { SHORT_GAP_BYTES });
+        let Some(line) = [&whole, &range].into_iter().find(|line| line.len() <= room) else {
+            more += (gaps.len() - at) as u64;
+            bytes += gaps[at..].iter().map(|(from, to, _)| to.saturating_sub(*from)).sum::<u64>();
+            break;
+        };
+        page.add(line);
+        is_first = false;
+    }
+    match (more, is_first) {
+        (0, _) => {}
+        (1, true) => page.add_whole(&format!("missing: {bytes} bytes")),
+        (many, true) => page.add_whole(&format!("missing: {bytes} bytes in {many} gaps")),
+        (many, false) => page.add_whole(&format!("missing: {many} more, {bytes} bytes")),
     }
 }
 

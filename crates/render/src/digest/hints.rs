@@ -64,13 +64,53 @@ struct Shape {
     has_else: bool,
 }
 
-/// Whether commands are piped, or follow each other whatever the first one does; quotes, comments and documents do not count.
+/// Where a `|` separates patterns, and a `;` the cases: between `case` and `esac`, and between `[[` and `]]`.
+#[derive(Default)]
+struct Patterns {
+    word: String,
+    is_argument: bool,
+    cases: u32,
+    is_test: bool,
+}
+
+impl Patterns {
+    fn take(&mut self, c: char) {
+        if !c.is_whitespace() && !";|&()".contains(c) {
+            return self.word.push(c);
+        }
+        match self.word.as_str() {
+            "case" if !self.is_argument => self.cases += 1,
+            "esac" => self.cases = self.cases.saturating_sub(1),
+            "[[" if !self.is_argument => self.is_test = true,
+            "]]" => self.is_test = false,
+            _ => {}
+        }
+        if !self.word.is_empty() {
+            // After these another command begins.
+            let begins = ["then", "do", "else", "elif", "if", "while", "until", "!", "{"];
+            self.is_argument = !begins.contains(&self.word.as_str());
+            self.word.clear();
+        }
+        self.is_argument &= c != '\n' && c.is_whitespace();
+    }
+
+    fn are_here(&self) -> bool {
+        self.cases > 0 || self.is_test
+    }
+}
+
+/// Whether commands are piped, or follow each other whatever the first one does; quotes, comments, documents, expansions
+/// (`${}`), arithmetic and patterns do not count.
 fn shape(script: &str) -> Shape {
     let mut shape = Shape::default();
     let (mut quote, mut before, mut has_words) = (None, ' ', false);
+    let mut patterns = Patterns::default();
     let script = without_documents(clip(script, SCRIPT_BYTES_MAX));
     let mut chars = script.trim().chars().peekable();
     while let Some(c) = chars.next() {
+        if quote.is_none() {
+            patterns.take(c);
+        }
         match (quote, c) {
             (Some(open), _) if c == open => quote = None,
             (Some('"') | None, '\\') => {
@@ -78,15 +118,19 @@ fn shape(script: &str) -> Shape {
             }
             (Some(_), _) => {}
             (None, '\'' | '"') => (quote, has_words) = (Some(c), true),
+            (None, '$') if chars.next_if_eq(&'{').is_some() => (quote, has_words) = (Some('}'), true),
+            (None, '(') if chars.next_if_eq(&'(').is_some() => quote = Some(')'),
             (None, '#') if before.is_whitespace() => while chars.next_if(|c| *c != '\n').is_some() {},
             (None, '|') if chars.next_if_eq(&'|').is_some() => shape.has_else = true,
-            (None, '|') if before != '>' => shape.has_pipe = true,
+            (None, '|') if before != '>' => shape.has_pipe |= !patterns.are_here(),
             (None, '&') if chars.next_if_eq(&'&').is_some() => {}
             (None, '&') if !matches!(before, '>' | '<' | '|') && chars.peek() != Some(&'>') => {
                 shape.has_background = true;
                 shape.has_list |= chars.clone().any(|c| !c.is_whitespace());
             }
-            (None, ';' | '\n') => shape.has_list |= has_words && chars.clone().any(|c| !c.is_whitespace()),
+            (None, ';' | '\n') => {
+                shape.has_list |= has_words && !patterns.are_here() && chars.clone().any(|c| !c.is_whitespace());
+            }
             (None, _) => has_words |= !c.is_whitespace(),
         }
         before = c;
@@ -189,6 +233,29 @@ mod tests {
                 script_hint("", script).is_none_or(|hint| script.contains("pipefail") && !hint.contains("pipeline")),
                 "{script}"
             );
+        }
+    }
+
+    #[test]
+    fn what_separates_patterns_is_no_pipeline() {
+        for script in [
+            "case $1 in a|b) make;; c | d) test;; esac",
+            "if true; then\n case \"$1\" in\n  a|b)\n   make ;;\n esac\nfi",
+            "echo ${x|y}",
+            "echo ${x:-a | b} ${#x}",
+            "[[ $x =~ a|b ]]",
+            "echo $((1|2)) \"a | b\" 'c | d'",
+        ] {
+            assert!(script_hint("", script).is_none_or(|hint| !hint.contains("pipeline")), "{script}");
+        }
+        for script in [
+            "case $1 in a|b) make;; esac; make | tail",
+            "grep -i case log | tail",
+            "echo ${x} | tail",
+            "[[ $x =~ a|b ]] && make | tail",
+            "(make) | tail",
+        ] {
+            assert!(script_hint("", script).is_some_and(|hint| hint.contains("pipeline")), "{script}");
         }
     }
 

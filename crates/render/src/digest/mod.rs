@@ -112,13 +112,15 @@ pub struct Digester {
     /// Whether the last byte was not a newline.
     is_in_line: bool,
     gaps: Vec<(u64, u64, String)>,
+    /// How many more, and of how many bytes.
+    more_gaps: (u64, u64),
 }
 
 impl Digester {
     /// Begins before the first byte.
     pub fn new(options: DigestOptions) -> Self {
         let scanner = Scanner::new(Recogniser::new(false), options.columns, options.rows);
-        Self { options, scanner, head: Vec::new(), bytes: 0, is_in_line: false, gaps: Vec::new() }
+        Self { options, scanner, head: Vec::new(), bytes: 0, is_in_line: false, gaps: Vec::new(), more_gaps: (0, 0) }
     }
 
     /// With what hides secrets in what is shown, for bytes as they were written. What is painted on a terminal has to come
@@ -145,6 +147,9 @@ impl Digester {
     pub fn gap(&mut self, from: u64, to: u64, why: &str) {
         if self.gaps.len() < GAPS_MAX {
             self.gaps.push((from, to, why.to_owned()));
+        } else {
+            self.more_gaps.0 += 1;
+            self.more_gaps.1 += to.saturating_sub(from);
         }
         if self.is_in_line {
             self.take(CUT);
@@ -163,7 +168,7 @@ impl Digester {
         verdict: &Verdict<'_>,
         reports: impl FnOnce(&[Mention]) -> Vec<(String, Report)>,
     ) -> Digest {
-        let Self { options, scanner, mut head, bytes, gaps, .. } = self;
+        let Self { options, scanner, mut head, bytes, gaps, more_gaps, .. } = self;
         scanner.hide(&mut head);
         head.truncate(HEAD_BYTES);
         let scanned = scanner.finish();
@@ -180,6 +185,7 @@ impl Digester {
             found: &found,
             hints: &hints,
             gaps: &gaps,
+            more_gaps,
             unseen: scanned.unseen,
             calls: options.calls,
         };

@@ -145,7 +145,7 @@ pub(crate) fn faults(faults: &[Fault]) {
 
 /// A client for this session, and a daemon if none runs.
 pub(crate) fn client(session: Option<&str>) -> Result<Client, Failure> {
-    Ok(Client::open(&Home::find()?, caller(session)?)?)
+    Ok(crate::caller::client(&Home::find()?, caller(session)?)?)
 }
 
 /// Colour rules of stdout.

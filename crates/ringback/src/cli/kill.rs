@@ -18,8 +18,10 @@ const EXIT_NOT_SEEN_GONE: u8 = 1;
 
 /// Stop tasks with everything they started
 ///
-/// Sends TERM to the whole tree, waits for the grace, then kills and looks until nothing is left. Exits 0 when the tree
-/// is seen to be gone, 1 when a process could not be killed (it is named) or nobody could look what is left.
+/// Sends TERM to the whole tree, waits for the grace, then kills and looks until nothing is left.
+///
+/// Exits 0 when somebody looked and the tree is seen to be gone, 1 when a process survived (it is named) or nobody looked what is
+/// left, 125 when an id is none or the stop failed; what can be done of the others is done.
 #[derive(Debug, Args)]
 pub(crate) struct Kill {
     /// Ids or unique prefixes

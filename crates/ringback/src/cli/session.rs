@@ -25,6 +25,9 @@ pub(crate) struct Session {
 #[derive(Debug, Subcommand)]
 enum Act {
     /// Stop the awaited and service tasks of a session, and nobody else's
+    ///
+    /// Exits 0 when somebody looked and their trees are seen to be gone (also when there was nothing to stop), 1 when a process
+    /// survived (it is named) or nobody looked what is left, 125 when the stop failed.
     End {
         /// Name of the session
         session: String,

@@ -78,7 +78,7 @@ pub(super) fn client(session: &str) -> Result<Option<Client>, Failure> {
     if !home.db().exists() {
         return Ok(None);
     }
-    Ok(Some(Client::open(&home, caller(Some(session))?)?))
+    Ok(Some(crate::caller::client(&home, caller(Some(session))?)?))
 }
 
 /// Says, in the agent's words, what is unheard and wanted, after `before`; whether anything was said.

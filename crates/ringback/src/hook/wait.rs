@@ -35,7 +35,7 @@ pub(super) fn await_end(hook: Hook, event: &Event) -> Done {
     let Some(first) = started.first() else { return Ok(0) };
     // The task says who is told: a tool server keeps the session that it was started in (`/clear` makes a new one).
     let owner = first.session.clone();
-    let mut waiter = Client::open(asker.home(), caller(Some(&owner))?)?;
+    let mut waiter = crate::caller::client(asker.home(), caller(Some(&owner))?)?;
     drop(asker);
     let mut left: Vec<String> = started.into_iter().filter(|task| task.session == owner).map(|task| task.id).collect();
     while !left.is_empty() {

@@ -52,6 +52,7 @@ pub(super) async fn answer(
                 };
                 let body = Full::new(Bytes::from(serde_json::to_vec(&message).unwrap_or_default()));
                 let (service, mut request) = (service.clone(), Request::from_parts(parts.clone(), body));
+                request.extensions_mut().insert(flight.clone());
                 if let Some(rounded) = message::noted(&message) {
                     request.extensions_mut().insert(rounded);
                 }
@@ -66,13 +67,16 @@ pub(super) async fn answer(
             }
         }
     }
-    for (answered, _flight) in asked {
+    for (answered, flight) in asked {
         let Ok(response) = answered.await else { continue };
         if !response.status().is_success() {
             // The list as a whole is not served: its session is not there, for example.
             return response;
         }
         let Ok(body) = response.into_body().collect().await;
+        if let Some(flight) = flight {
+            flight.answered();
+        }
         answers.extend(answer_in(&body.to_bytes()));
     }
     whole(&answers)

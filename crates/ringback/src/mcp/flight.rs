@@ -17,10 +17,15 @@ pub(super) struct Flights(Mutex<HashSet<Name>>);
 
 type Name = (Vec<u8>, RequestId);
 
-/// One of them, until its answer has gone out or nobody waits for that any more.
-pub(super) struct Flight {
+/// One of them: until its answer has gone out, or else until all who hold this have let go of it. The request itself holds it, as
+/// long as it is worked on, also for a client that has hung up.
+#[derive(Clone)]
+pub(super) struct Flight(Arc<Taken>);
+
+/// An id that is taken.
+struct Taken {
     all: Arc<Flights>,
-    name: Name,
+    name: Mutex<Option<Name>>,
 }
 
 impl Flights {
@@ -31,7 +36,7 @@ impl Flights {
         if !self.lock().insert(name.clone()) {
             return Err(Refusal::repeated(id));
         }
-        Ok(Some(Flight { all: Arc::clone(self), name }))
+        Ok(Some(Flight(Arc::new(Taken { all: Arc::clone(self), name: Mutex::new(Some(name)) }))))
     }
 
     fn lock(&self) -> MutexGuard<'_, HashSet<Name>> {
@@ -39,9 +44,25 @@ impl Flights {
     }
 }
 
-impl Drop for Flight {
+impl Flight {
+    /// Its answer has gone out: the id may be used again, whoever still holds this.
+    pub(super) fn answered(&self) {
+        self.0.release();
+    }
+}
+
+impl Taken {
+    /// Once: by then the id may be another one's.
+    fn release(&self) {
+        if let Some(name) = self.name.lock().unwrap_or_else(PoisonError::into_inner).take() {
+            self.all.lock().remove(&name);
+        }
+    }
+}
+
+impl Drop for Taken {
     fn drop(&mut self) {
-        self.all.lock().remove(&self.name);
+        self.release();
     }
 }
 
@@ -64,5 +85,25 @@ mod tests {
         assert!(all.begin(&HeaderMap::new(), &id).unwrap().is_none());
         drop(first);
         assert!(all.begin(&one, &id).is_ok() && all.lock().is_empty());
+    }
+
+    #[test]
+    fn an_id_of_a_client_that_hung_up_is_taken_until_the_work_has_ended() {
+        let all = Arc::<Flights>::default();
+        let mut headers = HeaderMap::new();
+        headers.insert(SESSION_HEADER, "a".parse().unwrap());
+        let begin = || all.begin(&headers, &RequestId::Number(7)).map(Option::unwrap);
+        let (connection, work) = begin().map(|flight| (flight.clone(), flight)).unwrap();
+        drop(connection);
+        assert!(begin().is_err());
+        drop(work);
+        let work = begin().unwrap();
+        work.answered();
+        let next = begin().unwrap();
+        // What ends late takes nothing from who has the id by then.
+        drop(work);
+        assert!(begin().is_err());
+        drop(next);
+        assert!(begin().is_ok());
     }
 }

@@ -201,6 +201,7 @@ impl Gate {
                     request.extensions_mut().insert(Arc::clone(&exchange));
                     match id.map_or(Ok(None), |id| self.flights.begin(request.headers(), &id)) {
                         Ok(begun) => {
+                            request.extensions_mut().insert(begun.clone());
                             flight = begun;
                             self.service.handle(request).await
                         }
@@ -260,7 +261,9 @@ impl Body for Watched {
         if matches!(polled, Poll::Ready(None)) || (polled.is_ready() && self.inner.is_end_stream()) {
             self.exchange.written();
             // Before the end is written: who has the answer may use its id again.
-            self.flight = None;
+            if let Some(flight) = self.flight.take() {
+                flight.answered();
+            }
         }
         polled
     }

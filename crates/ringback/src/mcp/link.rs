@@ -175,7 +175,7 @@ impl Link {
     fn client(&self, caller: &Caller) -> Result<Client, Failure> {
         match self.idle_client(caller) {
             Some(client) => Ok(client),
-            None => Ok(Client::open(&Home::find()?, caller.clone())?),
+            None => Ok(caller::client(&Home::find()?, caller.clone())?),
         }
     }
 

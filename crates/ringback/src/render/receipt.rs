@@ -26,7 +26,8 @@ pub(crate) fn summary(receipt: &ReceiptObject) -> String {
         1 => "1 SURVIVED".to_owned(),
         count => format!("{count} SURVIVED"),
     };
-    format!("{processes}, {verdict} after {} ({})", duration_text(receipt.duration_ms), clean::line(&signals))
+    let since = if receipt.survivor_count > 0 && receipt.is_outlived() { "; gone since" } else { "" };
+    format!("{processes}, {verdict} after {} ({}){since}", duration_text(receipt.duration_ms), clean::line(&signals))
 }
 
 /// Signals in the order in which a stop sends them.
@@ -37,9 +38,10 @@ fn in_order(signals: &[String]) -> Vec<&str> {
     all
 }
 
-/// One line for a process that lives on.
+/// One line for a process that lived on after the stop.
 pub(crate) fn survivor(survivor: &SurvivorObject) -> String {
-    format!("survivor: pid {} {}: {}", survivor.pid, clean::short(&survivor.command, 60), clean::line(&survivor.why))
+    let word = if survivor.gone { "survived, gone since" } else { "survivor" };
+    format!("{word}: pid {} {}: {}", survivor.pid, clean::short(&survivor.command, 60), clean::line(&survivor.why))
 }
 
 /// One line for a process that the stop did not reach.
@@ -65,7 +67,12 @@ mod tests {
         assert_eq!(summary(&receipt), "5 processes, 1 SURVIVED after 120ms (SIGTERM, SIGKILL)");
         (receipt.survivor_count, receipt.unverified_reason) = (0, Some("keeper_died".to_owned()));
         assert!(summary(&receipt).contains("cannot be proved"), "{}", summary(&receipt));
-        let left = SurvivorObject { pid: 7, command: "evil\n".to_owned(), why: "another user".to_owned() };
+        let mut left =
+            SurvivorObject { pid: 7, command: "evil\n".to_owned(), why: "another user".to_owned(), gone: false };
         assert_eq!(survivor(&left), "survivor: pid 7 evil\\n: another user");
+        left.gone = true;
+        assert_eq!(survivor(&left), "survived, gone since: pid 7 evil\\n: another user");
+        (receipt.survivor_count, receipt.survivors) = (1, vec![left]);
+        assert_eq!(summary(&receipt), "5 processes, 1 SURVIVED after 120ms (SIGTERM, SIGKILL); gone since");
     }
 }

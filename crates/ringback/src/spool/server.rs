@@ -40,7 +40,7 @@ pub(crate) fn serve(door: Door, options: Options) -> Done {
     let watch = FolderWatch::new()?;
     // Watched first and then looked through, so that nothing falls between.
     watch.arrivals(&desk.folder.path())?;
-    let client = Client::open(&home, caller(Some(&options.session))?)?;
+    let client = crate::caller::client(&home, caller(Some(&options.session))?)?;
     door.note(&format!("serving {}; its tasks are of session {}", options.dir.display(), options.session));
     let mut server = Server {
         door,
@@ -302,7 +302,7 @@ impl Server {
 
     /// Watches a task to its end.
     fn follow(&mut self, name: &Name, request: Request, task: TaskObject, resumed: bool) -> Result<(), Failure> {
-        let mut wait = Client::open(&self.place, self.client.caller().clone())?;
+        let mut wait = crate::caller::client(&self.place, self.client.caller().clone())?;
         wait.begin(Ask::Wait { ids: vec![task.id.clone()], any: false, timeout_ms: None, until: Until::End })?;
         let path = |path: &Option<String>| path.clone().unwrap_or_default().into();
         let cap = self.options.max_output;
@@ -407,7 +407,7 @@ impl Server {
     fn stop(&mut self, name: &Name) -> Result<(), Failure> {
         let Some(job) = self.jobs.get_mut(name) else { return Ok(()) };
         self.desk.folder.remove(&name.stop())?;
-        let mut client = Client::open(&self.place, self.client.caller().clone())?;
+        let mut client = crate::caller::client(&self.place, self.client.caller().clone())?;
         client.begin(Ask::Kill { ids: vec![job.task.id.clone()], session: None, grace_ms: None })?;
         job.stop = Some(client);
         self.tell(name, "stopping", json!({}), "asked to stop")

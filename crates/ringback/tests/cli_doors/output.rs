@@ -140,3 +140,31 @@ fn what_the_exit_status_does_not_show_is_not_claimed() {
         assert_eq!(said.contains("\nhint: exit 0 is of the last command of the pipeline"), hint, "{said}");
     }
 }
+
+/// Puts something at a path, and what is said of that.
+type Plant = (fn(&std::path::Path), &'static str);
+
+#[test]
+fn an_output_in_whose_place_lies_something_else_is_named_with_its_task_and_what_to_do() {
+    let home = Home::new();
+    let plants: [Plant; 3] = [
+        (|at| std::os::unix::fs::symlink("/etc/passwd", at).unwrap(), "it is a symbolic link, not a file"),
+        (|at| ringback_sys::files::fifo(at).unwrap(), "it is a FIFO, not a plain file"),
+        (|_| (), "was removed"),
+    ];
+    for (plant, why) in plants {
+        let id = home.ended(&["-c", "echo written"]);
+        let path = home.say(&["show", &id, "--json"]).json()["output"]["path"].as_str().unwrap().to_owned();
+        std::fs::remove_file(&path).unwrap();
+        plant(path.as_ref());
+        for verb in [&["logs", "--digest"][..], &["logs"], &["logs", "--rendered"], &["results"]] {
+            let said = home.say(&[verb, &[&id]].concat());
+            assert_eq!((said.code, said.out.as_str()), (Some(125), ""), "{verb:?}: {said:?}");
+            for words in [id.as_str(), &path, why, "\nhint: ", &format!("`ringback show {id}`")] {
+                assert!(said.err.contains(words), "{verb:?} {words}: {said:?}");
+            }
+        }
+        let said = home.say(&["logs", "--digest", "--json", &id]).json();
+        assert!(said["hint"].as_str().is_some_and(|hint| hint.contains("ringback show")), "{said:#}");
+    }
+}

@@ -38,6 +38,17 @@ fn what_run_says_to_wait_with_hears_for_the_session_that_was_named() {
 }
 
 #[test]
+fn who_asks_how_to_stop_is_told_the_exit_codes() {
+    let home = Home::new();
+    for verb in [&["kill", "--help"][..], &["session", "end", "--help"]] {
+        let help = home.say(verb).out.split_whitespace().collect::<Vec<_>>().join(" ");
+        for words in ["Exits 0 when somebody looked", " 1 when a process survived", "or nobody looked", " 125 when "] {
+            assert!(help.contains(words), "{verb:?} {words}: {help}");
+        }
+    }
+}
+
+#[test]
 fn a_lease_is_named_where_one_is_not_as_usual() {
     let home = Home::new();
     let id = home.run(&["--", "sleep", "1000"]);

@@ -4,6 +4,7 @@ use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::TcpStream;
 use std::os::unix::fs::PermissionsExt as _;
 use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
@@ -29,6 +30,9 @@ if way != 'leave':
     answer = connection.getresponse()
     print(answer.status, answer.read().decode())
 ";
+
+/// Nothing here takes this long unless it hangs.
+const PATIENCE: Duration = Duration::from_secs(30);
 
 pub(crate) struct Server {
     child: Child,
@@ -90,6 +94,14 @@ impl Server {
 
     /// Head and body.
     fn post_whole(&self, path: &str, headers: &[(&str, &str)], body: &str) -> (String, String) {
+        let mut answer = String::new();
+        self.ask(path, headers, body).read_to_string(&mut answer).unwrap();
+        let (head, body) = answer.split_once("\r\n\r\n").unwrap();
+        (head.to_owned(), body.to_owned())
+    }
+
+    /// Where the answer will come.
+    fn ask(&self, path: &str, headers: &[(&str, &str)], body: &str) -> TcpStream {
         let mut stream = TcpStream::connect(&self.address).unwrap();
         let has = |name: &str| headers.iter().any(|(other, _)| other.eq_ignore_ascii_case(name));
         let mut text = format!("POST {path} HTTP/1.1\r\nConnection: close\r\nContent-Length: {}\r\n", body.len());
@@ -99,10 +111,19 @@ impl Server {
         text.extend(host.into_iter().chain(token));
         text.extend(headers.iter().map(|(name, value)| format!("{name}: {value}\r\n")));
         stream.write_all(format!("{text}\r\n{body}").as_bytes()).unwrap();
-        let mut answer = String::new();
-        stream.read_to_string(&mut answer).unwrap();
-        let (head, body) = answer.split_once("\r\n\r\n").unwrap();
-        (head.to_owned(), body.to_owned())
+        stream
+    }
+
+    /// Begins a session of this version; its id.
+    fn session(&self, version: &str) -> String {
+        let hello = json!({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": {
+            "protocolVersion": version, "capabilities": {}, "clientInfo": {"name": "old", "version": "1"},
+        }});
+        let (head, _) = self.post_whole("/mcp", &[], &hello.to_string());
+        let session = head
+            .lines()
+            .find_map(|line| line.split_once(": ").filter(|(name, _)| name.eq_ignore_ascii_case("mcp-session-id")));
+        session.unwrap_or_else(|| panic!("{head}")).1.to_owned()
     }
 
     /// A modern call of a tool.
@@ -254,11 +275,8 @@ fn a_list_of_messages_is_answered_with_a_list_where_the_version_knows_them() {
     let hello = json!({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": {
         "protocolVersion": "2025-03-26", "capabilities": {}, "clientInfo": {"name": "old", "version": "1"},
     }});
-    let (head, _) = server.post_whole("/mcp", &[], &hello.to_string());
-    let session = head
-        .lines()
-        .find_map(|line| line.split_once(": ").filter(|(name, _)| name.eq_ignore_ascii_case("mcp-session-id")));
-    let session = [("Mcp-Session-Id", session.unwrap_or_else(|| panic!("{head}")).1)];
+    let session = server.session("2025-03-26");
+    let session = [("Mcp-Session-Id", session.as_str())];
     let post = |list: &Value| server.post("/mcp", &session, &list.to_string());
     let note = json!({"jsonrpc": "2.0", "method": "notifications/initialized"});
     assert_eq!(post(&json!([note])), (202, String::new()));
@@ -290,6 +308,42 @@ fn a_list_of_messages_is_answered_with_a_list_where_the_version_knows_them() {
     assert_eq!(home.cli(&["ps", "-a", "--all-sessions"])["tasks"].as_array().unwrap().len(), 3);
     let (status, answer) = server.post("/mcp", &[("Mcp-Session-Id", "of nobody")], &list.to_string());
     assert_eq!(status, 404, "{answer}");
+}
+
+#[test]
+fn an_id_is_taken_until_the_work_has_ended_though_its_client_hung_up() {
+    let home = Home::new();
+    let server = Server::start(&home);
+    let session = server.session("2025-06-18");
+    let session = [("Mcp-Session-Id", session.as_str())];
+    let note = json!({"jsonrpc": "2.0", "method": "notifications/initialized"});
+    assert_eq!(server.post("/mcp", &session, &note.to_string()).0, 202);
+    let [up, go] = ["up", "go"].map(|name| {
+        let path = home.path().join(name);
+        ringback_sys::files::fifo(&path).unwrap();
+        path
+    });
+    let command = format!("echo up > {}; read x < {}", up.display(), go.display());
+    for list in [false, true] {
+        let call = json!({"name": "run", "arguments": {"command": command, "wait_ms": 60_000}});
+        let call = json!({"jsonrpc": "2.0", "id": 9, "method": "tools/call", "params": call});
+        let call = if list { json!([call]) } else { call };
+        let version = if list { "2025-03-26" } else { "2025-06-18" };
+        let headers = [session[0], ("MCP-Protocol-Version", version)];
+        let mut stream = server.ask("/mcp", &headers, &call.to_string());
+        assert_eq!(std::fs::read_to_string(&up).unwrap(), "up\n");
+        stream.shutdown(std::net::Shutdown::Write).unwrap();
+        // At its end the server knows.
+        let _reset = stream.read_to_end(&mut Vec::new());
+        let ping = json!({"jsonrpc": "2.0", "id": 9, "method": "ping"}).to_string();
+        let (status, answer) = server.post("/mcp", &session, &ping);
+        assert!(status == 400 && answer.contains("-32600"), "{list}: {status} {answer}");
+        std::fs::write(&go, "go\n").unwrap();
+        let until = Instant::now() + PATIENCE;
+        while server.post("/mcp", &session, &ping).0 != 200 {
+            assert!(Instant::now() < until, "{list}: the id is taken for ever");
+        }
+    }
 }
 
 #[test]

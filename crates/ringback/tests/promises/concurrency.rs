@@ -158,3 +158,18 @@ fn waiters_of_one_task_are_all_answered() {
     }
     assert_eq!(world.look(&["wait", &id]).code, Some(7), "and who asks afterwards");
 }
+
+#[test]
+fn a_program_of_another_name_becomes_the_daemon_itself_and_is_nobodys_tree() {
+    let (world, other) = (World::new(), World::new());
+    let program = other.work("rb-test");
+    std::fs::copy(env!("CARGO_BIN_EXE_ringback"), &program).unwrap();
+    let ready = world.fifo("ready");
+    let home = other.home().display();
+    let start = format!("RINGBACK_HOME={home} PATH=/usr/bin:/bin {} run -q -- true", program.display());
+    let id = world.sh(&format!("{start}; echo $? > {}; exec sleep 9110", ready.word()));
+    assert_eq!(ready.line().trim(), "0", "{}", String::from_utf8_lossy(&world.output(&id)));
+    let daemon = other.daemon().expect("a daemon");
+    world.kill(&id);
+    assert!(machine::is_alive(daemon), "the stop has ended a daemon");
+}

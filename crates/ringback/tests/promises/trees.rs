@@ -175,11 +175,22 @@ fn what_a_stop_cannot_kill_is_named_by_it_beside_the_outcome() {
         let words = stranger::become_user(stranger::STRANGER).join(" ");
         let script = format!("{words} sh -c 'echo $$; exec sleep 8711' & exec sleep 8711");
         let id = id_of(&below(&["run", "-c", &script]));
-        machine::until("the survivor is there", || world.output(&id).ends_with(b"\n"));
+        machine::until_file(&world.folder(&id).join("output"), |text| text.ends_with('\n'));
         let left = String::from_utf8(world.output(&id)).unwrap().trim().to_owned();
         let said = below(&["kill", "--grace", grace, &id]);
+        let before = world.show(&id);
         machine::kill(Pid::from_raw(left.parse().unwrap()).unwrap());
         assert_eq!(said.code, Some(1), "{said:?}");
         assert!(said.text().contains("KILLED") && said.text().contains(&format!("survivor: pid {left} ")), "{said:?}");
+        machine::until("its keeper has left", || world.show(&id)["output"]["complete"] == true);
+        // Who looks again is told what is so by now; how it ended stays as it was.
+        let again = below(&["kill", &id]);
+        assert_eq!(again.code, Some(0), "{again:?}");
+        assert!(again.text().contains("KILLED") && !again.text().contains("survivor: "), "{again:?}");
+        assert!(again.text().contains(&format!("survived, gone since: pid {left} ")), "{again:?}");
+        let after = world.show(&id);
+        for field in ["state", "reason", "by", "signal", "exit_code", "ended_at"] {
+            assert_eq!(after[field], before[field], "{field}");
+        }
     }
 }

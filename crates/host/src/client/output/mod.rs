@@ -6,6 +6,7 @@ mod follow;
 mod index;
 mod lines;
 mod live;
+mod unreadable;
 
 use std::fs::File;
 use std::io::{self, Write as _};
@@ -21,6 +22,7 @@ use ringback_core::shape;
 use ringback_sys::files;
 pub use ringback_sys::form::index::Stream;
 use serde_bytes::ByteBuf;
+pub use unreadable::Unreadable;
 
 pub use crate::mask::Block;
 use crate::mask::Mask;
@@ -107,14 +109,16 @@ impl Output {
         // The index is made after the output, with the first byte, and both stay.
         let was_there = |task: &TaskObject| index_path.exists() || (task.has_ended() && task.output.bytes > 0);
         match Self::open_at(path, index_path, gaps.collect()) {
-            Ok(None) if was_there(task) => Err(io::Error::new(
+            Ok(None) if was_there(task) => Err(Unreadable::error(
                 io::ErrorKind::NotFound,
                 format!("the output of {} is not there any more: {} was removed", task.id, path.display()),
+                format!("`ringback show {}` says how the task stands, which does not depend on it", task.id),
             )),
             Ok(output) => Ok(output.map(|output| Self { live: Live::of(task), ..output })),
-            Err(error) => Err(io::Error::new(
+            Err(error) => Err(Unreadable::error(
                 error.kind(),
                 format!("cannot read the output of {}, {}: {error}", task.id, path.display()),
+                Unreadable::look(task, path),
             )),
         }
     }
