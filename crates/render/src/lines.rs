@@ -155,6 +155,7 @@ mod tests {
     }
 
     #[test]
+    #[cfg_attr(miri, ignore = "writes more than the most, which takes miri hours")]
     fn a_line_is_found_near_its_mark() {
         let bytes = output();
         let index = index(&bytes, 10_007);
@@ -173,6 +174,7 @@ mod tests {
     }
 
     #[test]
+    #[cfg_attr(miri, ignore = "writes more than the most, which takes miri hours")]
     fn marks_depend_on_the_bytes_only() {
         let bytes = output();
         assert_eq!(index(&bytes, 1000), index(&bytes, bytes.len()));
@@ -180,6 +182,7 @@ mod tests {
     }
 
     #[test]
+    #[cfg_attr(miri, ignore = "writes more than the most, which takes miri hours")]
     fn a_file_of_marks_is_taken_up_again_and_a_torn_one_as_far_as_it_is_right() {
         let bytes = output();
         let whole = index(&bytes, bytes.len());

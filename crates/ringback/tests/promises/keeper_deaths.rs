@@ -1,13 +1,14 @@
 //! kill -9 of keepers: the exact outcome by the second witness, else `lost`, and never a success without evidence.
 
 use std::cell::Cell;
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use rustix::process::Pid;
 use serde_json::Value;
 
 use crate::support::oracle::{Chance, Died, Oracle, until_over};
-use crate::support::{HANG, MINE, World, finish, machine};
+use crate::support::{Fifo, HANG, MINE, World, finish, machine};
 
 /// So many keepers are killed at least.
 const KILLS_MIN: u32 = 5;
@@ -207,13 +208,15 @@ fn output_that_nobody_held_is_never_called_complete() {
     }
 }
 
-#[test]
-fn output_that_nobody_held_is_not_complete_for_the_daemon_after_the_next_either() {
-    let world = World::new();
+/// A task that says `hello` and ends with 7. Its keeper does not come to read that, and it and the daemon die: before `end` is
+/// released or after the command is gone, and with it the pipe.
+fn say_hello_to_nobody(world: &World, end: &Fifo, outlives: bool) -> String {
     let [up, go, wrote] = ["up", "go", "wrote"].map(|name| world.fifo(name));
-    let script =
-        format!("echo up > {}; read x < {}; echo hello; echo wrote > {}; exit 7", up.word(), go.word(), wrote.word());
-    let id = world.sh(&script);
+    let words = [&up, &go, &wrote, end].map(Fifo::word);
+    let [up_word, go_word, wrote_word, end_word] = &words;
+    let id = world.sh(&format!(
+        "echo up > {up_word}; read x < {go_word}; echo hello; echo wrote > {wrote_word}; read x < {end_word}; exit 7"
+    ));
     up.line();
     let keeper = world.keeper(&id).expect("a keeper");
     let main = Pid::from_raw(i32::try_from(world.show(&id)["pid"].as_i64().unwrap()).unwrap()).unwrap();
@@ -221,16 +224,57 @@ fn output_that_nobody_held_is_not_complete_for_the_daemon_after_the_next_either(
     machine::stop(keeper);
     go.release(1);
     wrote.line();
-    machine::until_gone(main);
+    if !outlives {
+        end.release(1);
+        machine::until_gone(main);
+    }
     world.kill_daemon();
     machine::kill(keeper);
     machine::until_gone(keeper);
+    id
+}
+
+#[test]
+fn output_that_nobody_held_is_not_complete_for_the_daemon_after_the_next_either() {
+    let world = World::new();
+    let id = say_hello_to_nobody(&world, &world.fifo("end"), false);
     // The pipe is gone, and what was in it. This daemon sees that, and dies when it has launched the next keeper.
     assert!(world.start_daemon(&[("RINGBACK_CRASH", "daemon.after-takeover")]).is_none(), "it died while it started");
     world.end(&id);
     // A stop is the barrier behind which all is known.
     let task = world.kill(&id);
     assert_eq!((world.output(&id), &task["output"]["complete"]), (Vec::new(), &false.into()), "{task:#}");
+}
+
+#[test]
+fn a_daemon_that_could_not_read_a_record_at_once_calls_complete_only_what_somebody_held() {
+    let trace = ["strace", "-D", "-qq", "-o", "/dev/null", "-e", "trace=pread64"];
+    if !Command::new("strace").args(&trace[1..]).arg("true").status().is_ok_and(|status| status.success()) {
+        return;
+    }
+    for (outlives, output) in [(false, ""), (true, "hello\n")] {
+        let world = World::new();
+        let end = world.fifo("end");
+        let id = say_hello_to_nobody(&world, &end, outlives);
+        // Its first look fails, and from then on it has the pipe itself.
+        let state = world.folder(&id).join("state");
+        let fails = ["-e", "inject=pread64:error=EIO:when=1", "-P", state.to_str().unwrap()];
+        let mut traced = world.client_below(&[&trace[..], &fails].concat(), &["daemon", "run"]);
+        let mut daemon = traced.stderr(Stdio::null()).spawn().unwrap();
+        assert!(machine::until_listening(&mut daemon));
+        if outlives {
+            machine::until("another keeper holds it", || world.keeper(&id).is_some());
+            end.release(1);
+        }
+        world.end(&id);
+        let task = world.kill(&id);
+        let seen = (String::from_utf8(world.output(&id)).unwrap(), &task["output"]["complete"]);
+        assert_eq!(seen, (output.to_owned(), &outlives.into()), "{task:#}");
+        let log = std::fs::read_to_string(world.home().join("daemon.log")).unwrap();
+        assert!(log.contains(&format!("see whether the keeper of {id} lives")), "nothing failed: {log}");
+        daemon.kill().unwrap();
+        daemon.wait().unwrap();
+    }
 }
 
 #[test]
