@@ -53,24 +53,24 @@ pub(crate) const ZOO: &[Kind] = &[
         weight: 2,
         ..PLAIN
     },
-    Kind { word: "holder of its pipe", script: "sleep 1000 & seq {N} {M}", ..PLAIN },
-    Kind { word: "daemon by double fork", script: "(setsid -f sleep 1000 &); seq {N} {M}", ..PLAIN },
+    Kind { word: "holder of its pipe", script: "sleep 100000 & seq {N} {M}", ..PLAIN },
+    Kind { word: "daemon by double fork", script: "(setsid -f sleep 100000 &); seq {N} {M}", ..PLAIN },
     Kind { word: "crash", script: "ulimit -c 0; seq {N} {M}; kill -SEGV $$", ends: Ends::Crash, ..PLAIN },
     Kind {
         word: "limit",
         options: &["--timeout", "150ms", "--grace", "20ms"],
-        script: "seq {N} {M}; exec sleep 1000",
+        script: "seq {N} {M}; exec sleep 100000",
         ends: Ends::Limit,
         ..PLAIN
     },
     Kind { word: "no program", ends: Ends::Never, ..TREE },
-    Kind { word: "deaf to TERM", script: "trap '' TERM; while :; do sleep 1000; done", ..TREE },
-    Kind { word: "stopped", script: "sleep 1000 & kill -STOP $! $$; wait", ..TREE },
-    Kind { word: "respawning", script: "setsid sh {D}/respawn.sh & sleep 1000", ..TREE },
-    Kind { word: "zombies", script: "sleep 0.01 & exec sleep 1000", ..TREE },
+    Kind { word: "deaf to TERM", script: "trap '' TERM; while :; do sleep 100000; done", ..TREE },
+    Kind { word: "stopped", script: "sleep 100000 & kill -STOP $! $$; wait", ..TREE },
+    Kind { word: "respawning", script: "setsid sh {D}/respawn.sh & sleep 100000", ..TREE },
+    Kind { word: "zombies", script: "sleep 0.01 & exec sleep 100000", ..TREE },
     Kind {
         word: "forking",
-        script: "i=0; while [ $i -lt 30 ]; do i=$((i+1)); (sleep 1000 &); done; sleep 1000",
+        script: "i=0; while [ $i -lt 30 ]; do i=$((i+1)); (sleep 100000 &); done; sleep 100000",
         weight: 1,
         ..TREE
     },
@@ -85,14 +85,14 @@ pub(crate) const ZOO: &[Kind] = &[
     // As many as the room has places, again and again, until somebody stops it.
     Kind {
         word: "fork bomb",
-        script: "sh -c 'echo $$ > {D}/pids/cgroup.procs; b() { sleep 0.1; b | b & }; b' 2> /dev/null & exec sleep 1000",
+        script: "sh -c 'echo $$ > {D}/pids/cgroup.procs; b() { sleep 0.1; b | b & }; b' 2> /dev/null & exec sleep 100000",
         room: Some("pids"),
         weight: 1,
         ..TREE
     },
     Kind {
         word: "four levels",
-        script: "sh -c 'sh -c \"setsid sh -c \\\"sleep 1000; true\\\"; true\"; true'; true",
+        script: "sh -c 'sh -c \"setsid sh -c \\\"sleep 100000; true\\\"; true\"; true'; true",
         ..TREE
     },
     Kind { word: "quick", script: ":", ..QUICK },

@@ -2,6 +2,8 @@
 
 use std::io::{self, Write};
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use jiff::Timestamp;
 use regex::bytes::Regex;
 use ringback_host::client::output::{Gap, Line, LineSink, Lines, Piece, Stream};
@@ -183,10 +185,13 @@ impl LineSink for Page<'_> {
             return Ok(());
         }
         if let Some(task) = &self.choice.events {
-            let event = json!({
+            let mut event = json!({
                 "event": "output", "task": task, "offset": line.offset, "at": line.wall_ms.map(time),
                 "stream": word(line.stream), "text": String::from_utf8_lossy(line.bytes),
             });
+            if std::str::from_utf8(line.bytes).is_err() {
+                event["base64"] = STANDARD.encode(line.bytes).into();
+            }
             return writeln!(self.out, "{}", document(event));
         }
         if self.choice.timestamps {
@@ -267,6 +272,16 @@ mod tests {
         assert_eq!(check(Choice { only, lines, ..Choice::default() }, &pieces), "two\n");
         let grep = Some(Regex::new("^t.*e$").unwrap());
         assert_eq!(check(Choice { only, grep, ..Choice::default() }, &pieces), "three");
+    }
+
+    #[test]
+    fn an_event_whose_bytes_are_no_text_has_them_exactly_as_well() {
+        let piece = |bytes| Piece::Bytes { offset: 0, bytes, stream: Stream::Merged, wall_ms: None };
+        let events =
+            check(Choice { events: Some("k3".to_owned()), ..Choice::default() }, &[piece(b"ok\na\xff\xfeb\n")]);
+        let said: Vec<Value> = events.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+        assert!(said[0].get("base64").is_none(), "{events}");
+        assert_eq!((&said[1]["text"], &said[1]["base64"]), (&"a\u{fffd}\u{fffd}b\n".into(), &"Yf/+Ygo=".into()));
     }
 
     #[test]

@@ -113,16 +113,16 @@ fn run_input() -> Value {
         "lease": {"enum": Lease::WORDS},
         "leftovers": {"enum": Leftovers::WORDS, "description": "processes that outlive it"},
         "stdin": {"type": "boolean", "description": "open for send"},
-        "pty": {"type": ["boolean", "string"], "description": "a terminal, 80x24 or e.g. 120x40; send types into it"},
+        "pty": {"type": ["boolean", "string"], "description": "a terminal; or its size, e.g. 120x40"},
         "split": {"type": "boolean", "description": "label stdout and stderr"},
         "limit": {"type": "string", "description": "e.g. mem=2G,pids=200,cpu=50%"},
-        "sandbox": {"enum": Sandbox::WORDS, "description": "where it may write; if-possible: else without"},
+        "sandbox": {"enum": Sandbox::WORDS, "description": "where it may write"},
         "max_output": {"type": "string", "description": "disk cap, e.g. 1GiB"},
         "output_policy": {"enum": OutputPolicy::WORDS, "description": "at the cap"},
-        "ready": {"type": "string", "description": "regex of a line, or tcp:PORT; noticed, and for wait"},
-        "watch": {"type": ["array", "string"], "items": {"type": "string"}, "description": "regexes of lines to be noticed"},
-        "progress": {"type": "string", "description": "first notice, e.g. 30s; then doubling; 30s..5m has a ceiling"},
-        "binding": {"description": "JSON that is echoed in its results"},
+        "ready": {"type": "string", "description": "regex of a line, or tcp:PORT"},
+        "watch": {"type": ["array", "string"], "items": {"type": "string"}, "description": "regexes of lines to notice"},
+        "progress": {"type": "string", "description": "e.g. 30s, then doubling; or 30s..5m"},
+        "binding": {"description": "JSON, echoed in results"},
         "session": string(),
     }))
 }
@@ -167,7 +167,7 @@ fn list_input() -> Value {
         "ended": boolean(),
         "all_sessions": boolean(),
         "limit": {"type": "integer", "minimum": 1, "maximum": 200, "default": 50},
-        "before": {"type": "integer", "description": "cursor of the previous page"},
+        "before": {"type": "integer", "description": "cursor of the last page"},
         "session": string(),
     }))
 }
