@@ -20,7 +20,7 @@ use crate::support::{Fifo, MINE, World, machine, wire};
 /// How many stories are told beside each other.
 const AT_ONCE: usize = 3;
 /// Every so many pairs of points are tried in each run of the tests; it shares no divisor with their number.
-const SLICE: usize = 23;
+const SLICE: usize = 47;
 
 /// The point that is passed only where there is a sink, and the file that it writes into.
 const DELIVERS: &str = "daemon.before-deliver";
