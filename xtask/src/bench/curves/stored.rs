@@ -36,6 +36,8 @@ pub(super) fn measure(stage: &Stage, options: &Options) -> Done<Chart> {
     for amount in amounts(1, options.largest_stored) {
         stop(&home)?;
         fill(&home, filled..amount)?;
+        // What a gigabyte takes to get to the disk is nobody's question.
+        rustix::fs::sync();
         filled = amount;
         let first = times(3, || {
             stop(&home)?;

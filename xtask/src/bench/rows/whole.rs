@@ -115,7 +115,7 @@ fn tree(home: &Lodging<'_>) -> Done<String> {
 
 /// Where the tree of this task is, if it has a cgroup.
 fn cgroup_of(home: &Lodging<'_>, id: &str) -> Option<PathBuf> {
-    fs::read_link(home.path().join("t").join(id.get(..2)?).join(id).join("cgroup")).ok()
+    fs::read_to_string(home.path().join("t").join(id.get(..2)?).join(id).join("cgroup")).ok().map(PathBuf::from)
 }
 
 /// Has the kernel kill everybody in it, and waits until nobody is in it.
