@@ -18,8 +18,10 @@ use super::Daemon;
 use super::round::Act;
 use crate::store::Found;
 
-/// How long others are served between two parts, milliseconds.
+/// How long others are served between two parts at least, milliseconds.
 const PAUSE_MS: u64 = 5;
+/// So many times as long as a part took, too: with a million tasks one takes 12 ms, for which others wait.
+const PAUSE_FACTOR: u64 = 9;
 /// How many folders one part deletes at most.
 const DELETES_MAX: usize = 16;
 /// When a folder is tried again that could not be deleted, milliseconds.
@@ -125,7 +127,9 @@ impl Daemon {
                 self.round.act(Act::Delete(id, Kept::default()));
             }
         }
-        self.sweep.at_ms = (!self.sweep.parts.is_empty()).then(|| now_ms + PAUSE_MS);
+        let done_ms = process::monotonic_ms();
+        let pause_ms = PAUSE_MS.max(PAUSE_FACTOR * done_ms.saturating_sub(now_ms));
+        self.sweep.at_ms = (!self.sweep.parts.is_empty()).then_some(done_ms + pause_ms);
     }
 
     /// The tasks of this part that have a folder and should not.
