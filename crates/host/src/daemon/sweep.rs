@@ -22,6 +22,8 @@ use crate::store::Found;
 const PAUSE_MS: u64 = 5;
 /// So many times as long as a part took, too: with a million tasks one takes 12 ms, for which others wait.
 const PAUSE_FACTOR: u64 = 9;
+/// How long at most: a disk that hung once is no reason to leave an environment lying about for minutes.
+const PAUSE_MAX_MS: u64 = 1_000;
 /// How many folders one part deletes at most.
 const DELETES_MAX: usize = 16;
 /// When a folder is tried again that could not be deleted, milliseconds.
@@ -128,7 +130,8 @@ impl Daemon {
             }
         }
         let done_ms = process::monotonic_ms();
-        let pause_ms = PAUSE_MS.max(PAUSE_FACTOR * done_ms.saturating_sub(now_ms));
+        let took_ms = done_ms.saturating_sub(now_ms);
+        let pause_ms = took_ms.saturating_mul(PAUSE_FACTOR).clamp(PAUSE_MS, PAUSE_MAX_MS);
         self.sweep.at_ms = (!self.sweep.parts.is_empty()).then_some(done_ms + pause_ms);
     }
 
